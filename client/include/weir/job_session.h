@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker's membership in a job. C++17; no LibTorch, no protobuf, no gRPC.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "weir/variable.h"
+
+namespace weir {
+
+enum class JobState { kWaiting = 1, kInitialising, kRestoring, kRunning, kFinished, kFailed };
+
+// What the newest view says, as far as a worker needs it.
+struct JobInfo {
+  uint64_t run_id = 0;
+  uint64_t attempt = 0;
+  uint64_t generation = 0;
+  JobState state = JobState::kWaiting;
+  std::string message;
+  bool member = false;       // this worker is one
+  uint32_t rank = 0;
+  std::vector<uint32_t> live_ranks;  // ascending
+  uint64_t first_step = 0;   // sync: the first step that counts this worker
+  bool initialiser = false;  // this worker assigns the initial values
+  bool stop = false;         // end after the current step
+  std::string checkpoint_id; // the attempt started from it; empty: from initial values
+  uint64_t resume_step = 0;
+  uint64_t resume_examples = 0;
+  std::vector<uint64_t> resume_group_steps;  // [0] state, then by group
+  uint64_t lost_steps = 0;
+};
+
+struct DataRange {  // positions [first, end) of permutation(seed, epoch)
+  uint64_t epoch = 0;
+  uint64_t first = 0;
+  uint64_t end = 0;
+};
+struct TakenRanges {
+  std::vector<DataRange> ranges;
+  bool end_of_data = false;
+};
+
+struct BarrierResult {
+  std::map<std::string, double> sums;  // over the members
+  uint32_t members = 0;
+};
+
+struct Progress {
+  uint64_t step = 0;
+  uint64_t examples = 0;
+  double samples_per_second = 0;
+  double staleness = 0;
+  std::map<std::string, double> metrics;
+};
+
+// Thread-safe. Heartbeats run on a thread of their own for as long as this lives.
+class JobSession {
+ public:
+  virtual ~JobSession() = default;
+
+  virtual JobInfo Info() const = 0;
+
+  // Idempotent. Errors: FailedPrecondition - differs from what is declared, names the field;
+  // ResourceExhausted - over the quota or the servers' memory, with the numbers.
+  virtual absl::Status Declare(const Declaration& declaration) = 0;
+
+  // Returns when the job runs, or initialises and this worker is the initialiser.
+  // Errors: FailedPrecondition - finished or failed, with its message; Aborted - no longer a member;
+  // DeadlineExceeded - says what is missing.
+  virtual absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration timeout) = 0;
+  virtual absl::Status ReportInitialised() = 0;
+
+  // Counts workers. Names are unique within an attempt.
+  virtual absl::StatusOr<BarrierResult> Barrier(const std::string& name,
+                                                const std::map<std::string, double>& values,
+                                                absl::Duration timeout) = 0;
+
+  // Ranges of about `examples` more; waits and retries while the coordinator is away.
+  virtual absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples) = 0;
+
+  virtual void ReportProgress(const Progress& progress) = 0;  // never waits
+
+  // Asks for a checkpoint and waits until it is committed. Returns its id.
+  virtual absl::StatusOr<std::string> SaveCheckpoint(
+      const std::map<std::string, double>& metrics) = 0;
+
+  // finished: the job is done, as far as this worker knows. Else it gives up, and says why.
+  virtual absl::Status Leave(bool finished, const std::string& reason) = 0;
+};
+
+}  // namespace weir
