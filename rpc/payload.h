@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -62,5 +64,45 @@ class Payload {
   absl::InlinedVector<Owner, 8> owners_;
   size_t size_ = 0;
 };
+
+// Calls fn(const std::byte* data, size_t first, size_t count) for the `elements` elements that start at
+// byte `offset` of the payload, run by contiguous run. An element that straddles slices comes alone, from
+// a buffer that lives for the call. Data is not aligned. The payload must hold offset + elements *
+// element_bytes bytes; element_bytes is at most 16.
+template <typename Fn>
+void ForEachRun(const Payload& payload, size_t offset, size_t elements, size_t element_bytes,
+                Fn&& fn) {
+  std::byte straddling[16];
+  size_t straddling_bytes = 0;
+  size_t done = 0;
+  for (const Payload::Slice& slice : payload.slices()) {
+    if (done == elements) return;
+    if (offset >= slice.size) {
+      offset -= slice.size;
+      continue;
+    }
+    const std::byte* data = slice.data + offset;
+    size_t left = slice.size - offset;
+    offset = 0;
+    if (straddling_bytes > 0) {
+      const size_t take = std::min(element_bytes - straddling_bytes, left);
+      std::memcpy(straddling + straddling_bytes, data, take);
+      straddling_bytes += take;
+      data += take;
+      left -= take;
+      if (straddling_bytes < element_bytes) continue;
+      fn(static_cast<const std::byte*>(straddling), done, size_t{1});
+      straddling_bytes = 0;
+      ++done;
+    }
+    const size_t count = std::min(left / element_bytes, elements - done);
+    if (count > 0) fn(data, done, count);
+    done += count;
+    if (done < elements && left > count * element_bytes) {
+      straddling_bytes = left - count * element_bytes;
+      std::memcpy(straddling, data + count * element_bytes, straddling_bytes);
+    }
+  }
+}
 
 }  // namespace weir

@@ -25,8 +25,11 @@ struct JobInfo {
   std::string message;
   bool member = false;       // this worker is one
   uint32_t rank = 0;
-  std::vector<uint32_t> live_ranks;  // ascending
-  uint64_t first_step = 0;   // sync: the first step that counts this worker
+  struct Member {
+    uint32_t rank = 0;
+    uint64_t first_step = 0;  // sync: the first step that counts it
+  };
+  std::vector<Member> members;  // by rank
   bool initialiser = false;  // this worker assigns the initial values
   bool stop = false;         // end after the current step
   std::string checkpoint_id; // the attempt started from it; empty: from initial values

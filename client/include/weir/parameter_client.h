@@ -35,7 +35,7 @@ struct PushOptions {
   uint32_t group = 1;       // index of the optimizer group plus one; 0: state
   uint64_t step = 0;        // the job step, from 0
   uint64_t group_step = 0;  // the group's own step, from 0
-  double weight = 1;        // in the mean, relative to the job's per-worker batch; > 0
+  double weight = 1;        // in the mean, relative to the job's per-worker batch; 0 only if all is absent
   uint64_t examples = 0;    // behind this push
   uint64_t consumed = 0;    // of this worker's data ranges, by the end of this push, in this attempt
   double rate_scale = 1;
@@ -64,7 +64,7 @@ class PendingPush {
 //
 // Every call ends in a result or, by its timeout, in a status that names who was waited for.
 // Errors common to all: InvalidArgument - an item's variable, size or dtype, a gradient that is not
-// finite (named; nothing was sent), a weight <= 0; Aborted - the job was rolled back or this worker is
+// finite (named; nothing was sent), a bad weight; Aborted - the job was rolled back or this worker is
 // no longer a member (JobSession::Info has the step to resume from); FailedPrecondition - the job
 // has ended; DeadlineExceeded - who is missing. Outages shorter than the timeout are retried inside.
 class ParameterClient {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "server/buffer.h"
+#include "sharding/layout.h"
+#include "weir/v1/server_control.pb.h"
+
+namespace weir {
+
+// One chunk at a cut. References, no copies: the store writes new versions elsewhere meanwhile.
+struct ChunkSnapshot {
+  uint64_t version = 0;    // updates applied
+  uint64_t examples = 0;   // examples applied: the schedule's clock
+  bool initialised = false;
+  BufferRef weights;
+  BufferRef slots;         // null: the optimizer has none, or none is touched yet (initial values)
+};
+
+struct ShardSnapshot {
+  Shard shard;
+  std::vector<ChunkSnapshot> chunks;
+};
+
+// What one server holds of a job at one cut.
+struct StoreSnapshot {
+  uint64_t attempt = 0;
+  uint64_t step = 0;       // first step after the cut (sync); pushes applied (async)
+  uint64_t examples = 0;
+  std::vector<uint64_t> group_steps;  // [0] state, then by group: the next group step
+  std::vector<v1::SequenceMark> marks;
+  std::vector<ShardSnapshot> shards;
+};
+
+}  // namespace weir
