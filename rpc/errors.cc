@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rpc/errors.h"
 
+#include <vector>
+
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace weir {
 namespace {
@@ -13,6 +18,7 @@ constexpr absl::string_view kStaleIncarnation = "[stale-incarnation] ";
 constexpr absl::string_view kNotAMember = "[not-a-member] ";
 constexpr absl::string_view kNotInitialised = "[not-initialised] ";
 constexpr absl::string_view kNotFinite = "[not-finite] ";
+constexpr absl::string_view kStepHasBegun = "[step-has-begun] ";
 
 bool Is(const absl::Status& status, absl::StatusCode code, absl::string_view tag) {
   return status.code() == code && absl::StartsWith(status.message(), tag);
@@ -45,7 +51,8 @@ bool IsStaleIncarnation(const absl::Status& status) {
 }
 
 absl::Status NotAMember(uint64_t worker, absl::string_view why) {
-  return absl::AbortedError(absl::StrCat(kNotAMember, "worker ", absl::Hex(worker, absl::kZeroPad16),
+  return absl::AbortedError(absl::StrCat(kNotAMember, "worker ",
+                                         absl::Hex(worker, absl::kZeroPad16),
                                          " is no member of the job: ", why));
 }
 bool IsNotAMember(const absl::Status& status) {
@@ -72,18 +79,32 @@ absl::Status OutOfMemory(absl::string_view what, uint64_t needed_bytes, uint64_t
 }
 
 absl::Status OutOfCredit(uint64_t in_flight_bytes, uint64_t credit_bytes) {
-  return absl::ResourceExhaustedError(absl::StrCat("this worker has ", in_flight_bytes,
-                                                   " bytes in flight; its credit is ", credit_bytes));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "this worker has ", in_flight_bytes, " bytes in flight; its credit is ", credit_bytes));
 }
 
 absl::Status NotFinite(absl::string_view variable, uint64_t element, uint64_t worker,
                        uint64_t step) {
   return absl::InvalidArgumentError(absl::StrCat(
-      kNotFinite, "the gradient of '", variable, "' is not finite at element ", element, " (worker ",
-      absl::Hex(worker, absl::kZeroPad16), ", step ", step, "); nothing was applied"));
+      kNotFinite, "the gradient of '", variable, "' is not finite at element ", element,
+      " (worker ", absl::Hex(worker, absl::kZeroPad16), ", step ", step, "); nothing was applied"));
 }
 bool IsNotFinite(const absl::Status& status) {
   return Is(status, absl::StatusCode::kInvalidArgument, kNotFinite);
+}
+
+absl::Status StepHasBegun(uint64_t step, uint64_t highest_begun) {
+  return absl::FailedPreconditionError(absl::StrCat(kStepHasBegun, highest_begun,
+                                                    " is the highest step begun; ", step,
+                                                    " cannot be held any more"));
+}
+absl::optional<uint64_t> HighestBegunStep(const absl::Status& status) {
+  if (!Is(status, absl::StatusCode::kFailedPrecondition, kStepHasBegun)) return absl::nullopt;
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(absl::StripPrefix(status.message(), kStepHasBegun), absl::MaxSplits(' ', 1));
+  uint64_t highest = 0;
+  if (!absl::SimpleAtoi(words.front(), &highest)) return absl::nullopt;
+  return highest;
 }
 
 bool IsRetryable(const absl::Status& status) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 namespace weir {
 
@@ -41,6 +42,12 @@ absl::Status OutOfCredit(uint64_t in_flight_bytes, uint64_t credit_bytes);
 // INVALID_ARGUMENT: a gradient with NaN or Inf; nothing was touched.
 absl::Status NotFinite(absl::string_view variable, uint64_t element, uint64_t worker, uint64_t step);
 bool IsNotFinite(const absl::Status& status);
+
+// FAILED_PRECONDITION: PrepareStep came too late for `step`; `highest_begun` is the highest step that
+// is open or closed on this server, 0 where none is.
+absl::Status StepHasBegun(uint64_t step, uint64_t highest_begun);
+// The highest step that such an error names; nullopt: another error.
+absl::optional<uint64_t> HighestBegunStep(const absl::Status& status);
 
 // True for what a retry of the same request may cure: Unavailable, ResourceExhausted.
 bool IsRetryable(const absl::Status& status);
