@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstring>
 #include <utility>
+#include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 
 namespace weir {
@@ -60,8 +60,8 @@ class Payload {
     void* object = nullptr;
     Release release = nullptr;
   };
-  absl::InlinedVector<Slice, 8> slices_;
-  absl::InlinedVector<Owner, 8> owners_;
+  std::vector<Slice> slices_;
+  std::vector<Owner> owners_;
   size_t size_ = 0;
 };
 
