@@ -25,21 +25,21 @@ class ParameterStore;  // one job's shards on this server
 class ParameterServer final : public ParameterEndpoint {
  public:
   struct Options {
-    std::string name;                      // stable over restarts
-    uint64_t incarnation = 0;              // random, of this life
-    uint64_t memory_limit_bytes = 0;       // over all jobs: weights, slots, accumulators; 0: none
-    uint64_t credit_bytes = 8 << 20;       // granted to each worker
-    uint64_t payload_bytes = 1 << 20;      // asked of clients, per message
-    Clock* clock = nullptr;                // must outlive the server
-    Executor* executor = nullptr;          // must outlive the server
+    std::string name;                  // stable over restarts
+    uint64_t incarnation = 0;          // random, of this life
+    uint64_t memory_limit_bytes = 0;   // over all jobs: weights, slots, accumulators; 0: none
+    uint64_t credit_bytes = 8 << 20;   // granted to each worker
+    uint64_t payload_bytes = 1 << 20;  // asked of clients, per message
+    Clock* clock = nullptr;            // must outlive the server
+    Executor* executor = nullptr;      // must outlive the server
   };
 
   explicit ParameterServer(Options options);
   ~ParameterServer() override;
 
-  // Takes a view in force: creates or re-shapes the job's store, removes the dead from open steps, and
-  // frees a job that has ended. Older versions than the one known are ignored.
-  // Errors: ResourceExhausted - the job does not fit below the memory limit; the store is not created.
+  // Takes a view in force: creates or re-shapes the job's store, removes the dead from open steps,
+  // and frees a job that has ended. Older versions than the one known are ignored. Errors:
+  // ResourceExhausted - the job does not fit below the memory limit; the store is not created.
   absl::Status ApplyView(const v1::JobView& view);
   // Frees every job whose run is not in the list: what the coordinator no longer knows.
   void KeepOnly(absl::Span<const uint64_t> live_runs);
