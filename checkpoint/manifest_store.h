@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -78,6 +79,7 @@ class ManifestStore {
 
   FileSystem& files_;
   const std::string folder_;
+  absl::flat_hash_map<std::string, uint64_t> last_number_;  // given out, by job
 };
 
 }  // namespace weir
