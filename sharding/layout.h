@@ -2,8 +2,8 @@
 // How the elements of a job's variables are cut into shards and chunks, and where shards live.
 //
 //   variable:   |-------------------------------------------------|  elements of one dense tensor
-//   shards:     |---------------|----------------|----------------|  unit of placement, of moving, of checkpoint keys
-//   chunks:     |----|----|-----|----|----|------|----|----|------|  unit of lock, version and dedup
+//   shards:     |---------------|----------------|----------------|  placed, moved, checkpointed
+//   chunks:     |----|----|-----|----|----|------|----|----|------|  locked, versioned, counted
 //
 // Boundaries depend on the variable, on shard_bytes and on chunk_bytes alone, never on servers.
 #pragma once
@@ -11,12 +11,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 
 namespace weir {
 
 enum class VariableId : uint64_t {};  // position in the job's declaration
-enum class ShardId : uint64_t {};     // position among all shards of the job, by variable, then by element
+// Position among all shards of the job, by variable, then by element.
+enum class ShardId : uint64_t {};
 
 struct VariableExtent {
   uint64_t elements = 0;
@@ -27,8 +29,8 @@ struct VariableExtent {
 struct Shard {
   ShardId id{};
   VariableId variable{};
-  uint64_t first_element = 0;   // within the variable
-  uint64_t elements = 0;        // never 0: a variable without elements has no shard
+  uint64_t first_element = 0;  // within the variable
+  uint64_t elements = 0;       // never 0: a variable without elements has no shard
   uint64_t chunk_elements = 0;
   uint32_t element_bytes = 4;
 
@@ -41,10 +43,20 @@ inline constexpr uint64_t kDefaultChunkBytes = 128 << 10;
 // total / 256, clamped to 256 KiB .. 4 MiB: what a job without a wish of its own gets.
 uint64_t DefaultShardBytes(uint64_t total_bytes);
 
+// What one job may have: 16 TiB of variables at the default size of large jobs' shards.
+inline constexpr uint64_t kMostShards = 4 << 20;
+
+// Whether a Layout of these, which may come from the network, can be made: it is not to be before.
+// Errors: InvalidArgument - elements of no bytes, chunks below one element, or more than 2^62
+// bytes; ResourceExhausted - more than kMostShards shards.
+absl::Status CheckLayout(absl::Span<const VariableExtent> variables, uint64_t shard_bytes,
+                         uint64_t chunk_bytes = kDefaultChunkBytes);
+
 // Immutable, thread-safe.
 class Layout {
  public:
-  // shard_bytes 0: DefaultShardBytes of the whole; else rounded up to whole chunks.
+  // Variables and sizes that CheckLayout refuses must not come here. shard_bytes 0:
+  // DefaultShardBytes of the whole; else rounded up to whole chunks.
   Layout(absl::Span<const VariableExtent> variables, uint64_t shard_bytes,
          uint64_t chunk_bytes = kDefaultChunkBytes);
 
