@@ -30,6 +30,7 @@ struct JobInfo {
     uint64_t first_step = 0;  // sync: the first step that counts it
   };
   std::vector<Member> members;  // by rank
+  uint32_t servers = 0;      // that hold the job's variables; 0: not placed yet
   bool initialiser = false;  // this worker assigns the initial values
   bool stop = false;         // end after the current step
   std::string checkpoint_id; // the attempt started from it; empty: from initial values
