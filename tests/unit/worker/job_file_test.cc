@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/job_file.h"
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/support/status_matchers.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kJob[] = R"(name: first-job
+model: {builtin: resnet, options: {depth: 14}}
+data:
+  train: train-images-idx3-ubyte.gz
+  test: t10k-images-idx3-ubyte.gz
+  batch: {global: 256}
+workers: 2
+regime: async
+optimizers: {sgd: {learning_rate: 1e-3, momentum: 0.9}}
+epochs: 4
+)";
+
+absl::StatusOr<JobFile> Parse(const std::string& text, std::vector<std::string> overrides = {}) {
+  return ParseJobFile({"job.yaml", text, "/data/jobs", std::move(overrides)});
+}
+
+// kJob with one text in place of another: the literal message, or "".
+std::string MessageOf(const std::string& from, const std::string& to) {
+  EXPECT_THAT(kJob, HasSubstr(from));
+  const auto job = Parse(absl::StrReplaceAll(kJob, {{from, to}}));
+  if (job.ok()) return "";
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(job.status().message());
+}
+
+TEST(JobFile, GivesEveryFieldItsValueOrItsDefault) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile job, Parse(kJob));
+  const v1::JobSpec& spec = job.spec;
+  EXPECT_EQ(spec.name(), "first-job");
+  EXPECT_EQ(spec.model().builtin(), "resnet");
+  EXPECT_EQ(spec.model().options().at("depth"), "14");
+  EXPECT_EQ(spec.model().options().at("width"), "16");
+  EXPECT_EQ(spec.data().train(), "/data/jobs/train-images-idx3-ubyte.gz");
+  EXPECT_EQ(spec.data().train_labels(), "/data/jobs/train-labels-idx1-ubyte.gz");
+  EXPECT_EQ(spec.data().test_labels(), "/data/jobs/t10k-labels-idx1-ubyte.gz");
+  EXPECT_EQ(spec.data().batch().global(), 256u);
+  EXPECT_TRUE(spec.data().normalise());
+  EXPECT_FALSE(spec.data().augment());
+  EXPECT_EQ(spec.min_workers(), 2u);
+  EXPECT_EQ(spec.regime().kind(), v1::REGIME_ASYNC);
+  EXPECT_EQ(spec.optimizers().at("sgd").sgd().momentum(), 0.9);
+  EXPECT_EQ(spec.length().epochs(), 4);
+  EXPECT_EQ(spec.checkpoint().keep(), 3u);
+  EXPECT_TRUE(spec.checkpoint().at_end());
+  EXPECT_EQ(spec.step_timeout_ms(), 600000u);
+}
+
+TEST(JobFile, ANumberMayBeWrittenWithAnExponentAlone) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile job, Parse(kJob));
+  EXPECT_EQ(job.spec.optimizers().at("sgd").learning_rate().base(), 1e-3);
+}
+
+TEST(JobFile, AnUnknownKeyIsRefusedWithTheNearestKnownOne) {
+  EXPECT_EQ(MessageOf("workers: 2", "wrokers: 2"),
+            "job.yaml:7: wrokers: unknown key; did you mean \"workers\"?");
+  EXPECT_EQ(MessageOf("momentum: 0.9", "momentun: 0.9"),
+            "job.yaml:9: optimizers.sgd.momentun: unknown key; did you mean \"momentum\"?");
+}
+
+TEST(JobFile, AnUnknownKeyWithoutANeighbourListsTheKnownOnes) {
+  EXPECT_EQ(MessageOf("{global: 256}", "{global: 256, shuffling: true}"),
+            "job.yaml:6: data.batch.shuffling: unknown key; expected one of global, per_replica");
+  EXPECT_EQ(MessageOf("depth: 14", "levels: 14"),
+            "job.yaml:2: model.options.levels: unknown key; expected one of depth, width");
+}
+
+TEST(JobFile, AWrongTypeIsRefusedWithWhatWasExpected) {
+  EXPECT_EQ(MessageOf("workers: 2", "workers: two"),
+            "job.yaml:7: workers: expected a whole number, 1 or more, found \"two\"");
+  EXPECT_EQ(MessageOf("workers: 2", "workers: \"2\""),
+            "job.yaml:7: workers: expected a whole number, 1 or more, found the string \"2\"");
+  EXPECT_EQ(MessageOf("workers: 2", "workers: [2]"),
+            "job.yaml:7: workers: expected a whole number, 1 or more, found a list");
+  EXPECT_EQ(MessageOf("{global: 256}", "256"),
+            "job.yaml:6: data.batch: expected a mapping, found \"256\"");
+  EXPECT_EQ(MessageOf("momentum: 0.9", "momentum: -1"),
+            "job.yaml:9: optimizers.sgd.momentum: expected a number, 0 or more, found \"-1\"");
+  EXPECT_EQ(MessageOf("depth: 14", "depth: 15"),
+            "job.yaml:2: model.options.depth: expected one of 8, 14, 20, found \"15\"");
+  EXPECT_EQ(MessageOf("builtin: resnet", "builtin: resnt"),
+            "job.yaml:2: model.builtin: expected one of mlp, resnet, found \"resnt\"; did you mean "
+            "\"resnet\"?");
+  EXPECT_EQ(MessageOf("epochs: 4", "evaluate: {every: 5 min}\nepochs: 4"),
+            "job.yaml:10: evaluate.every: expected a length such as 2 epochs, 500 steps or 60000 "
+            "examples, found \"5 min\"");
+}
+
+TEST(JobFile, EveryMistakeIsReportedAtOnce) {
+  EXPECT_EQ(MessageOf("workers: 2\nregime: async", "workers: 0\nregime: asink"),
+            "job.yaml:7: workers: expected a whole number, 1 or more, found \"0\"\n"
+            "job.yaml:8: regime: expected one of sync, async, found \"asink\"; did you mean "
+            "\"async\"?");
+}
+
+TEST(JobFile, AKeyGivenTwiceIsRefused) {
+  EXPECT_EQ(MessageOf("workers: 2", "workers: 2\nworkers: 3"),
+            "job.yaml:8: workers: is given twice");
+}
+
+TEST(JobFile, WhatIsMissingIsNamed) {
+  EXPECT_EQ(MessageOf("name: first-job\n", ""), "job.yaml:1: \"name\" is missing");
+  EXPECT_EQ(MessageOf("  batch: {global: 256}\n", ""),
+            "job.yaml:4: data: \"batch\" is missing, as in {global: 256} or {per_replica: 64}");
+  EXPECT_EQ(MessageOf("learning_rate: 1e-3, ", ""),
+            "job.yaml:9: optimizers.sgd: \"learning_rate\" is missing");
+  EXPECT_EQ(MessageOf("epochs: 4\n", ""),
+            "job.yaml:1: expected one of \"epochs\", \"steps\" and \"examples\": the job's length");
+}
+
+TEST(JobFile, WhatComesLaterIsRefusedByName) {
+  EXPECT_EQ(MessageOf("regime: async", "regime: {bounded_staleness: 3}"),
+            "job.yaml:8: regime.bounded_staleness: is not supported yet: it comes with a later "
+            "release; use sync or async");
+  EXPECT_EQ(
+      MessageOf("{builtin: resnet, options: {depth: 14}}", "{plugin: ./mine.so}"),
+      "job.yaml:2: model.plugin: is not supported yet: plug-ins come with a later release; use "
+      "a built-in model\njob.yaml:2: model: \"builtin\" is missing: the name of a built-in model");
+  EXPECT_THAT(MessageOf("momentum: 0.9", "clip: {global_norm: 5}"),
+              HasSubstr("optimizers.sgd.clip: is not supported yet"));
+}
+
+TEST(JobFile, ValuesThatContradictEachOtherAreRefused) {
+  EXPECT_THAT(MessageOf("regime: async", "deterministic: true"),
+              HasSubstr("deterministic: needs regime: sync"));
+  EXPECT_THAT(MessageOf("momentum: 0.9", "nesterov: true"),
+              HasSubstr("optimizers.sgd: nesterov needs a momentum above 0"));
+  EXPECT_THAT(MessageOf("workers: 2", "workers: 2\nmin_workers: 3"),
+              HasSubstr("min_workers is above workers"));
+  EXPECT_THAT(MessageOf("epochs: 4", "epochs: 4\nsteps: 10"),
+              HasSubstr("expected one of \"epochs\""));
+}
+
+TEST(JobFile, TextThatIsNotYamlIsRefusedWithItsLine) {
+  EXPECT_THAT(Parse("name: {a\nb: ]").status(),
+              HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("job.yaml:1: not YAML: ")));
+  EXPECT_THAT(Parse("").status(), HasStatus(absl::StatusCode::kInvalidArgument,
+                                            "job.yaml: expected a mapping of keys to values"));
+}
+
+TEST(JobFile, AMissingFileIsNamed) {
+  EXPECT_THAT(ReadJobFile("/nowhere/job.yaml", {}).status(),
+              HasStatus(absl::StatusCode::kNotFound,
+                        "/nowhere/job.yaml: no such job file, or it cannot be read"));
+}
+
+TEST(JobFile, AnOverrideReplacesOrAddsOneValue) {
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const JobFile job,
+      Parse(kJob, {"regime=sync", "optimizers.sgd.nesterov=true", "checkpoint.every=5 min"}));
+  EXPECT_EQ(job.spec.regime().kind(), v1::REGIME_SYNC);
+  EXPECT_TRUE(job.spec.optimizers().at("sgd").sgd().nesterov());
+  EXPECT_EQ(job.spec.optimizers().at("sgd").sgd().momentum(), 0.9);
+  EXPECT_EQ(job.spec.checkpoint().every().seconds(), 300);
+}
+
+TEST(JobFile, AnOverrideOfALengthStandsInPlaceOfTheOthers) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile job,
+                            Parse(kJob, {"steps=50", "data.batch.per_replica=8"}));
+  EXPECT_EQ(job.spec.length().steps(), 50u);
+  EXPECT_EQ(job.spec.data().batch().per_replica(), 8u);
+}
+
+TEST(JobFile, AMistakeInAnOverrideNamesTheOverride) {
+  EXPECT_THAT(Parse(kJob, {"wrokers=3"}).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument,
+                        "--set wrokers=3: wrokers: unknown key; did you mean \"workers\"?"));
+  EXPECT_THAT(Parse(kJob, {"optimizers.sgd.momentum=high"}).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument,
+                        "--set optimizers.sgd.momentum=high: optimizers.sgd.momentum: expected a "
+                        "number, 0 or more, found \"high\""));
+  EXPECT_THAT(Parse(kJob, {"workers"}).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("expected key=value")));
+}
+
+// 60,000 examples, global batch 256 over 2 workers: an asynchronous step is a push of 128.
+TEST(JobFile, LengthsInSchedulesBecomeExamples) {
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const JobFile job,
+      Parse(absl::StrReplaceAll(
+          kJob, {{"1e-3", "{cosine: {from: 0.1, to: 1e-4, warm_up_epochs: 0.5}}"}})));
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, ResolveJob(job, 60000));
+  const v1::Schedule& schedule = spec.optimizers().at("sgd").learning_rate();
+  EXPECT_EQ(schedule.base(), 0.1);
+  EXPECT_EQ(schedule.warm_up_examples(), 30000u);
+  EXPECT_EQ(schedule.cosine().total_examples(), 240000u);
+  EXPECT_EQ(schedule.cosine().final_rate(), 1e-4);
+  EXPECT_EQ(spec.train_examples(), 60000u);
+}
+
+TEST(JobFile, StepsInASchedulesCountAsTheRegimeCountsThem) {
+  const std::string text = absl::StrReplaceAll(
+      kJob, {{"1e-3", "{step: {from: 0.1, at: [100 steps, 1 epoch], factor: 0.5}}"}});
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile async, Parse(text));
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile sync, Parse(text, {"regime=sync"}));
+  const auto boundary = [](const absl::StatusOr<v1::JobSpec>& spec) {
+    return spec->optimizers().at("sgd").learning_rate().step().boundary_examples(0);
+  };
+  EXPECT_EQ(boundary(ResolveJob(async, 60000)), 12800u);
+  EXPECT_EQ(boundary(ResolveJob(sync, 60000)), 25600u);
+}
+
+TEST(JobFile, ASchedulesWarmUpMustEndBeforeTheSchedule) {
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const JobFile job,
+      Parse(absl::StrReplaceAll(kJob, {{"1e-3", "{linear: {from: 0.1, warm_up_epochs: 4}}"}})));
+  EXPECT_THAT(ResolveJob(job, 1000).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument,
+                        "optimizers.sgd.learning_rate: the warm-up takes 4000 examples, and the "
+                        "whole schedule only 4000"));
+}
+
+TEST(JobFile, EachOptimizerIsReadWithLibTorchsDefaults) {
+  const auto optimizer = [](const std::string& options) {
+    const auto job = Parse(
+        absl::StrReplaceAll(kJob, {{"{sgd: {learning_rate: 1e-3, momentum: 0.9}}", options}}));
+    EXPECT_THAT(job, IsOk());
+    return job.ok() ? job->spec.optimizers().begin()->second : v1::Optimizer();
+  };
+  EXPECT_EQ(optimizer("{adamw: {learning_rate: 0.1}}").adamw().weight_decay(), 1e-2);
+  EXPECT_EQ(optimizer("{adam: {learning_rate: 0.1, betas: [0.5, 0.9]}}").adam().beta1(), 0.5);
+  EXPECT_EQ(optimizer("{body: {kind: rmsprop, learning_rate: 0.1}}").rmsprop().alpha(), 0.99);
+  EXPECT_EQ(optimizer("{adagrad: {learning_rate: 0.1}}").adagrad().eps(), 1e-10);
+}
+
+}  // namespace
+}  // namespace weir

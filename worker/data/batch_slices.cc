@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/data/batch_slices.h"
+
+#include <algorithm>
+
+namespace weir {
+
+BatchSlice PartOf(uint64_t size, uint64_t index, uint64_t parts) {
+  const uint64_t each = size / parts;
+  const uint64_t remainder = size % parts;
+  BatchSlice part;
+  part.first = index * each + std::min(index, remainder);
+  part.end = part.first + each + (index < remainder ? 1 : 0);
+  return part;
+}
+
+BatchSlice SyncSlice(const SyncData& data, uint64_t step,
+                     const std::vector<JobInfo::Member>& members, uint32_t rank) {
+  const uint64_t per_epoch = (data.train_examples + data.global_batch - 1) / data.global_batch;
+  BatchSlice slice;
+  slice.epoch = step / per_epoch;
+  const uint64_t first = step % per_epoch * data.global_batch;
+  const uint64_t size = std::min(data.global_batch, data.train_examples - first);
+  uint64_t parts = 0;
+  uint64_t index = 0;
+  bool counted = false;
+  for (const JobInfo::Member& member : members) {
+    if (member.first_step > step) continue;
+    ++parts;
+    if (member.rank < rank) ++index;
+    if (member.rank == rank) counted = true;
+  }
+  if (!counted) return slice;
+  const BatchSlice part = PartOf(size, index, parts);
+  slice.first = first + part.first;
+  slice.end = first + part.end;
+  return slice;
+}
+
+}  // namespace weir

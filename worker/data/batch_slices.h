@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which positions of the data a worker takes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "weir/job_session.h"
+
+namespace weir {
+
+// Positions [first, end) of permutation(seed, epoch); none where first == end.
+struct BatchSlice {
+  uint64_t epoch = 0;
+  uint64_t first = 0;
+  uint64_t end = 0;
+
+  uint64_t examples() const { return end - first; }
+};
+
+struct SyncData {
+  uint64_t train_examples = 0;  // >= 1
+  uint64_t global_batch = 0;    // >= 1
+};
+
+// `sync`: the share of `rank` in step `step`: the step's global batch divided among the members
+// that count in it, in the order of their ranks, the remainder to the first. Empty for others.
+BatchSlice SyncSlice(const SyncData& data, uint64_t step,
+                     const std::vector<JobInfo::Member>& members, uint32_t rank);
+
+// The share of the `index`th of `parts` workers in `size` items: evaluation.
+BatchSlice PartOf(uint64_t size, uint64_t index, uint64_t parts);
+
+}  // namespace weir

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/job_extents.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace weir {
+namespace {
+
+uint64_t CeilDivide(uint64_t a, uint64_t b) {
+  return a / b + (a % b == 0 ? 0 : 1);
+}
+
+uint64_t Replicas(const v1::JobSpec& spec) {
+  return std::max<uint64_t>(1, spec.workers()) * std::max<uint64_t>(1, spec.replicas_per_worker());
+}
+
+// Guards a product against the noise of 0.1 * 60000 and the like.
+uint64_t RoundUp(double value) {
+  return static_cast<uint64_t>(std::ceil(value - 1e-6));
+}
+
+}  // namespace
+
+uint64_t GlobalBatch(const v1::JobSpec& spec) {
+  const auto& batch = spec.data().batch();
+  return std::max<uint64_t>(
+      1, batch.has_per_replica() ? batch.per_replica() * Replicas(spec) : batch.global());
+}
+
+double PerWorkerBatch(const v1::JobSpec& spec) {
+  return static_cast<double>(GlobalBatch(spec)) /
+         static_cast<double>(std::max<uint64_t>(1, spec.workers()));
+}
+
+uint64_t AsyncBatch(const v1::JobSpec& spec) {
+  return std::max<uint64_t>(1, GlobalBatch(spec) / std::max<uint64_t>(1, spec.workers()));
+}
+
+uint64_t StepsPerEpoch(const v1::JobSpec& spec) {
+  return CeilDivide(spec.train_examples(), GlobalBatch(spec));
+}
+
+uint64_t TotalSteps(const v1::JobSpec& spec) {
+  const v1::Extent& length = spec.length();
+  if (length.has_steps()) return length.steps();
+  const uint64_t per_epoch = StepsPerEpoch(spec);
+  if (length.has_epochs()) return RoundUp(length.epochs() * static_cast<double>(per_epoch));
+  if (spec.train_examples() == 0) return 0;
+  const uint64_t epochs = length.examples() / spec.train_examples();
+  return epochs * per_epoch +
+         CeilDivide(length.examples() % spec.train_examples(), GlobalBatch(spec));
+}
+
+uint64_t ExamplesOf(const v1::Extent& extent, const v1::JobSpec& spec) {
+  if (extent.has_examples()) return extent.examples();
+  if (extent.has_epochs()) {
+    return RoundUp(extent.epochs() * static_cast<double>(spec.train_examples()));
+  }
+  const bool async = spec.regime().kind() == v1::REGIME_ASYNC;
+  return extent.steps() * (async ? AsyncBatch(spec) : GlobalBatch(spec));
+}
+
+uint64_t TotalExamples(const v1::JobSpec& spec) {
+  return ExamplesOf(spec.length(), spec);
+}
+
+}  // namespace weir
