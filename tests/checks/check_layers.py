@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "worker/embedded": {"common", "proto", "rpc", "client", "sharding", "checkpoint", "server"},
     "cli": {"common", "proto", "rpc", "client", "checkpoint"},
     "bench": {"common", "proto", "rpc", "client", "sharding", "checkpoint", "server", "coordinator",
-              "worker"},
+              "worker", "cli"},
     "examples": set(),  # the public headers alone
 }
 # CMake libraries whose sources never reach a gRPC header, not even through another header of ours.
