@@ -1,0 +1,66 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Renders the kustomizations and holds what they say against the programs.
+
+usage: check_kubernetes.py ROOT BIN_FOLDER
+Every flag that a container passes must be in its program's --help, every port that is dialled or
+probed must be one that something listens on. Exits 77 (skipped) where kubectl is absent.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+SKIPPED = 77
+PROGRAM = re.compile(r"^\s*- (weir[\w-]*)$", re.M)
+FLAG = re.compile(r"^\s*- (--[a-z-]+)", re.M)
+LISTEN = re.compile(r"--listen=[^\s:]+:(\d+)")
+PORT = re.compile(r"(?:containerPort|port): (\d+)|--(?:coordinator|advertise)=\S+:(\d+)")
+
+
+def render(folder):
+    return subprocess.run(["kubectl", "kustomize", str(folder)], check=True, capture_output=True,
+                          text=True, timeout=60).stdout
+
+
+def help_of(program):
+    return subprocess.run([str(program), "--help"], check=True, capture_output=True, text=True,
+                          timeout=60).stdout
+
+
+def flag_problems(manifest, bin_folder):
+    program = PROGRAM.search(manifest)
+    if not program:
+        return
+    path = bin_folder / program[1]
+    if not path.exists():
+        print(f"{program[1]} is not built here: its flags are not checked")
+        return
+    text = help_of(path)
+    for flag in FLAG.findall(manifest):
+        if not re.search(rf"(?<![\w-]){flag}(?![\w-])", text):
+            yield f"{program[1]} has no flag {flag}"
+
+
+def main():
+    root, bin_folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    if not shutil.which("kubectl"):
+        print("skipped: kubectl is not installed")
+        return SKIPPED
+    manifests = []
+    for folder in ("base", "worker"):
+        manifests += render(root / "deploy/kubernetes" / folder).split("\n---\n")
+    problems = [p for manifest in manifests for p in flag_problems(manifest, bin_folder)]
+    listened = {port for manifest in manifests for port in LISTEN.findall(manifest)}
+    for manifest in manifests:
+        for ports in PORT.findall(manifest):
+            port = "".join(ports)
+            if port not in listened:
+                problems.append(f"nothing listens on port {port}")
+    print("\n".join(problems) or f"{len(manifests)} manifests are in order")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
