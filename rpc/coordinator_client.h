@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -69,6 +69,8 @@ class CoordinatorClient {
   absl::Status Watch(const v1::WatchRequest& request,
                      const std::function<bool(const v1::WatchEvent&)>& on_event);
 
+  // Ends the Watch streams that are open. Does not block.
+  void EndWatches();
   // Ends all calls, present and future, with Cancelled. Does not block.
   void Cancel();
   // Waits for `duration`. False: cancelled.
@@ -83,14 +85,17 @@ class CoordinatorClient {
   absl::Status Repeat(absl::Time deadline, const Attempt& attempt);
   absl::Status Once(absl::Time deadline, const Attempt& attempt);
   // Runs `attempt` such that Cancel() reaches it.
-  absl::Status Run(grpc::ClientContext& context, const Attempt& attempt);
+  enum class Kind { kUnary, kWatch };
+  absl::Status Run(Kind kind, grpc::ClientContext& context, const Attempt& attempt);
+  uint64_t NextSeed();
 
   const Options options_;
   const std::unique_ptr<CoordinatorStub> stub_;
   Mutex mutex_;
   CondVar cancelled_changed_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::flat_hash_set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+  uint64_t repeated_calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<grpc::ClientContext*, Kind> running_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "absl/status/status.h"
@@ -43,8 +44,8 @@ class CoordinatorSession {
     // Each event of Watch with a term not below the highest seen. Called on the session's watch
     // thread, one at a time; must not block for long, nor stop the session.
     std::function<void(const v1::WatchEvent&)> on_event;
-    // The session has ended by itself: registration was refused, or a worker's lease is over.
-    // Called once at most, on one of the session's threads; may be null.
+    // The session has ended by itself: registration was refused, or a worker's lease or run is
+    // over. Called once at most, on one of the session's threads; may be null.
     std::function<void(const absl::Status&)> on_ended;
   };
 
@@ -70,6 +71,10 @@ class CoordinatorSession {
   // Why the session has ended; OK while it goes on.
   absl::Status ended() const;
 
+  // A worker's farewell: no more heartbeats, nor a new registration, then Leave.
+  // Errors: as CoordinatorClient::Call.
+  absl::Status Leave(const v1::LeaveRequest& request, absl::Time deadline);
+
   // Calls of the member's own: client().Call(&CoordinatorStub::Barrier, request, deadline).
   CoordinatorClient& client() { return *client_; }
 
@@ -78,17 +83,21 @@ class CoordinatorSession {
 
   void RunMembership();
   void RunWatch();
-  // One attempt.
+  // One attempt each.
   absl::Status Register();
+  absl::Status RegisterServer();
+  absl::Status RegisterWorker();
   absl::Status SendHeartbeat();
-  // How a failed heartbeat changes the state.
-  void TakeHeartbeatFailure(const absl::Status& status);
-  void End(const absl::Status& status);
+  absl::Status TakeRegistration(const v1::RegisterReply& reply);
+  void TakeFailure(const absl::Status& status, bool was_registered);
   bool TakeEvent(const v1::WatchEvent& event);
-  void SawTerm(uint64_t term);
-  // False: stopped or ended.
-  bool AwaitRegistered(v1::WatchRequest& watch);
-  bool going_on() const;
+  void ForgetRegistration();
+  void End(const absl::Status& status);
+  // What to watch, once registered. None: the session is over.
+  std::optional<v1::WatchRequest> AwaitRegistration();
+  bool going_on() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !stopping_ && !left_ && ended_.ok();
+  }
   bool is_server() const { return static_cast<bool>(options_.server); }
 
   const Options options_;
@@ -96,8 +105,8 @@ class CoordinatorSession {
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t registrations_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration heartbeat_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(1);
   v1::RegisterReply registration_ ABSL_GUARDED_BY(mutex_);
   uint64_t term_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -46,8 +46,7 @@ class RemoteEndpoint final : public ParameterEndpoint {
 
   void Start(const char* method, const google::protobuf::Message& request, Payload payload,
              absl::Time deadline, ReplyDone done);
-  // Takes `call` off the list; nobody touches it afterwards but the caller.
-  std::unique_ptr<Call> Finish(Call* call);
+  void Finish(const std::shared_ptr<Call>& call, const grpc::Status& status);
 
   const Options options_;
   grpc::GenericStub stub_;
@@ -55,7 +54,8 @@ class RemoteEndpoint final : public ParameterEndpoint {
   CondVar idle_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   int running_ ABSL_GUARDED_BY(mutex_) = 0;  // calls whose `done` has not returned
-  absl::flat_hash_set<Call*> calls_ ABSL_GUARDED_BY(mutex_);
+  // Shared: gRPC's callback and a destructor that cancels may both be the last to need a call.
+  absl::flat_hash_set<std::shared_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace weir {
+
+std::string HumanCount(uint64_t count);              // "1,234,567"
+std::string HumanBytes(uint64_t bytes);              // "312 B", "1.5 GiB"
+std::string HumanDuration(absl::Duration duration);  // "0:07", "1:02:03"; rounded to seconds
+// "2026-01-31 12:00:00" in local time; "-" for 0.
+std::string HumanTime(uint64_t unix_ms);
+
+}  // namespace weir

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace weir {
+
+// The cluster of `weir local up` as its supervisor writes it down: <folder>/cluster.json.
+struct LocalState {
+  struct Process {
+    std::string name;
+    std::string address;
+    pid_t pid = 0;  // 0: does not run just now
+    int restarts = 0;
+  };
+  std::string coordinator;  // HOST:PORT
+  std::vector<Process> processes;
+};
+
+std::string LocalStateToJson(const LocalState& state);
+// Errors: InvalidArgument - not such a file.
+absl::StatusOr<LocalState> LocalStateFromJson(const std::string& json);
+
+// Held by the one supervisor of a state folder. The kernel lets go of it when the process ends,
+// however that comes about, so that nobody ever takes a stale number for a living process.
+class LocalLock {
+ public:
+  // Errors: AlreadyExists - somebody holds it; Internal - the folder cannot be written.
+  static absl::StatusOr<std::unique_ptr<LocalLock>> Take(const std::string& folder);
+  ~LocalLock();
+
+  // The process that holds the folder's lock, if one does.
+  static std::optional<pid_t> Holder(const std::string& folder);
+
+ private:
+  explicit LocalLock(int file) : file_(file) {}
+
+  const int file_;
+};
+
+}  // namespace weir

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/local_supervisor.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "cli/local_cluster.h"
+#include "cli/process_group.h"
+#include "cli/text_file.h"
+#include "common/file_system.h"
+#include "common/status_macros.h"
+
+namespace weir {
+namespace {
+
+constexpr absl::Duration kUpTimeout = absl::Seconds(90);
+constexpr absl::Duration kDownTimeout = absl::Seconds(60);
+constexpr absl::Duration kLook = absl::Milliseconds(20);
+
+std::string StatePath(const std::string& folder) {
+  return folder + "/cluster.json";
+}
+std::string WordsPath(const std::string& folder) {
+  return folder + "/supervisor.log";
+}
+
+LocalState StateOf(const LocalCluster& cluster, const ProcessGroup& group) {
+  LocalState state{.coordinator = cluster.coordinator(), .processes = {}};
+  for (const LocalCluster::Process& process : cluster.processes()) {
+    state.processes.push_back({.name = process.name,
+                               .address = process.address,
+                               .pid = group.Pid(process.name),
+                               .restarts = process.restarts});
+  }
+  return state;
+}
+
+// Rewrites cluster.json where it would change.
+absl::Status WriteState(const std::string& folder, const std::string& json, std::string& last) {
+  if (json == last) return absl::OkStatus();
+  last = json;
+  return WriteTextFile(StatePath(folder), json);
+}
+
+// A session leader of its own, child of nobody: it outlives this process and its terminal. Runs
+// between fork and exec, so with calls only that are safe there.
+[[noreturn]] void BecomeSupervisor(const char* program, char* const* argv, const char* words) {
+  setsid();
+  if (fork() != 0) _exit(0);
+  const int input = open("/dev/null", O_RDONLY);
+  const int output = open(words, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (input < 0 || output < 0 || dup2(input, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) {
+    _exit(127);
+  }
+  execv(program, argv);
+  _exit(127);
+}
+
+absl::Status StartSupervisor(const LocalOptions& options) {
+  const std::string program = options.program_folder + "/weir";
+  const std::string words = WordsPath(options.state_folder);
+  std::vector<std::string> arguments = {program,
+                                        "local",
+                                        "supervise",
+                                        "--state",
+                                        options.state_folder,
+                                        "--servers",
+                                        absl::StrCat(options.servers),
+                                        "--log-level",
+                                        options.log_level};
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return absl::InternalError("cannot fork");
+  if (child == 0) BecomeSupervisor(program.c_str(), argv.data(), words.c_str());
+  waitpid(child, nullptr, 0);
+  return absl::OkStatus();
+}
+
+absl::Status DidNotComeUp(const std::string& folder) {
+  const absl::StatusOr<std::string> words = ReadTextFile(WordsPath(folder));
+  return absl::UnavailableError(
+      absl::StrCat("the local cluster does not come up; its supervisor's words (",
+                   WordsPath(folder), "):\n", words.ok() ? *words : ""));
+}
+
+}  // namespace
+
+absl::Status SuperviseLocalCluster(const LocalOptions& options, const Clock& clock,
+                                   const std::function<int()>& stop_requests) {
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<LocalLock> lock,
+                        LocalLock::Take(options.state_folder));
+  LocalCluster* reported = nullptr;
+  ProcessGroup group(
+      {.log_folder = options.state_folder + "/logs",
+       .on_line = [&](const auto& name, const auto& line) { reported->TakeLine(name, line); },
+       .on_exit = [&](const auto& name, const auto& state) { reported->TakeExit(name, state); }});
+  LocalCluster cluster({.program_folder = options.program_folder,
+                        .data_folder = options.state_folder + "/data",
+                        .logs_folder = options.state_folder + "/logs",
+                        .servers = options.servers,
+                        .log_level = options.log_level,
+                        .clock = &clock,
+                        .say = [](const std::string& text) { std::cout << text << std::endl; }},
+                       group);
+  reported = &cluster;
+  WEIR_RETURN_IF_ERROR(cluster.Start());
+  std::string written;
+  absl::Status status;
+  while (status.ok() && stop_requests() == 0) {
+    status = WriteState(options.state_folder, LocalStateToJson(StateOf(cluster, group)), written);
+    if (!status.ok()) break;
+    group.Poll(absl::Milliseconds(200));
+    status = cluster.Tend();
+  }
+  cluster.Stop();
+  const absl::Status removed = FileSystem::Real().RemoveFile(StatePath(options.state_folder));
+  return status.ok() ? removed : status;
+}
+
+absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
+  FileSystem& files = FileSystem::Real();
+  WEIR_RETURN_IF_ERROR(files.CreateFolder(options.state_folder));
+  if (!LocalLock::Holder(options.state_folder)) {
+    // Of a supervisor that was killed.
+    if (files.Exists(StatePath(options.state_folder))) {
+      WEIR_RETURN_IF_ERROR(files.RemoveFile(StatePath(options.state_folder)));
+    }
+    WEIR_RETURN_IF_ERROR(StartSupervisor(options));
+  }
+  const absl::Time start = absl::Now();
+  bool held = false;
+  while (absl::Now() - start < kUpTimeout) {
+    absl::SleepFor(kLook);
+    const bool held_before =
+        std::exchange(held, LocalLock::Holder(options.state_folder).has_value());
+    if (held && files.Exists(StatePath(options.state_folder))) {
+      return ReadLocalState(options.state_folder);
+    }
+    // It has ended, or never came so far as to take the lock.
+    if (!held && (held_before || absl::Now() - start > absl::Seconds(5))) break;
+  }
+  return DidNotComeUp(options.state_folder);
+}
+
+absl::Status LocalDown(const LocalOptions& options) {
+  const absl::Time deadline = absl::Now() + kDownTimeout;
+  while (const std::optional<pid_t> supervisor = LocalLock::Holder(options.state_folder)) {
+    if (absl::Now() > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat("the supervisor (process ", *supervisor,
+                                                      ") of the local cluster does not end"));
+    }
+    kill(*supervisor, SIGTERM);
+    absl::SleepFor(kLook * 5);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LocalState> ReadLocalState(const std::string& state_folder) {
+  if (!LocalLock::Holder(state_folder)) {
+    return absl::NotFoundError("no local cluster runs; `weir local up` starts one");
+  }
+  WEIR_ASSIGN_OR_RETURN(const std::string json, ReadTextFile(StatePath(state_folder)));
+  return LocalStateFromJson(json);
+}
+
+}  // namespace weir

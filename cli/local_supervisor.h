@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// `weir local`: a cluster on this machine that outlives the command that started it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/local_state.h"
+#include "common/clock.h"
+
+namespace weir {
+
+struct LocalOptions {
+  std::string state_folder;    // lock, cluster.json, logs/, data/
+  std::string program_folder;  // of weir and the daemons
+  int servers = 2;
+  std::string log_level = "info";
+};
+
+// The supervisor itself: runs the cluster until `stop_requests` rises, keeps cluster.json true.
+// Errors: AlreadyExists - another one runs; Unavailable - the cluster does not come up or stay up.
+absl::Status SuperviseLocalCluster(const LocalOptions& options, const Clock& clock,
+                                   const std::function<int()>& stop_requests);
+
+// Starts a supervisor in the background and waits until its cluster serves. One that runs already
+// is left as it is. Errors: Unavailable - it does not come up, with its last words.
+absl::StatusOr<LocalState> LocalUp(const LocalOptions& options);
+
+// Ends the supervisor and its cluster, and waits. Fine where none runs.
+// Errors: DeadlineExceeded - it does not end.
+absl::Status LocalDown(const LocalOptions& options);
+
+// Errors: NotFound - none runs.
+absl::StatusOr<LocalState> ReadLocalState(const std::string& state_folder);
+
+}  // namespace weir

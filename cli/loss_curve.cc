@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/loss_curve.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "cli/child_process.h"
+#include "cli/text_file.h"
+#include "common/status_macros.h"
+
+namespace weir {
+namespace {
+
+using nlohmann::json;
+
+constexpr absl::Duration kDrawTimeout = absl::Seconds(60);
+
+std::string NumberOrNan(const json& point, const char* key) {
+  const auto value = point.find(key);
+  return value != point.end() && value->is_number() ? absl::StrCat(value->get<double>()) : "nan";
+}
+
+// In gnuplot's single-quoted strings only the quote itself is special.
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}}), "'");
+}
+
+std::string Script(const std::string& points, const std::string& picture,
+                   const std::string& title) {
+  return absl::StrCat(
+      "set terminal pngcairo size 960,540 font 'DejaVu Sans,11'\n", "set output ", Quoted(picture),
+      "\n", "set title ", Quoted(title), " noenhanced\n",
+      "set xlabel 'examples'\nset ylabel 'loss'\nset y2label 'accuracy'\n"
+      "set ytics nomirror\nset y2tics\nset y2range [0:1]\nset grid\nset key outside bottom center "
+      "horizontal\n",
+      "plot ", Quoted(points), " using 1:2 with lines lw 1.5 title 'training loss', ",
+      Quoted(points), " using 1:3 axes x1y2 with lines lw 1.5 title 'training accuracy'\n");
+}
+
+}  // namespace
+
+std::string CurvePoints(const std::string& metrics_jsonl) {
+  std::vector<std::pair<double, std::string>> points;
+  for (absl::string_view line : absl::StrSplit(metrics_jsonl, '\n')) {
+    const json point = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+    if (!point.is_object() || !point.contains("loss")) continue;
+    const std::string x = NumberOrNan(point, point.contains("examples") ? "examples" : "step");
+    if (x == "nan") continue;
+    points.emplace_back(std::stod(x), absl::StrCat(x, " ", NumberOrNan(point, "loss"), " ",
+                                                   NumberOrNan(point, "accuracy")));
+  }
+  // Several workers write in turn.
+  std::stable_sort(points.begin(), points.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (const auto& point : points) absl::StrAppend(&text, point.second, "\n");
+  return text;
+}
+
+absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::string& title) {
+  WEIR_ASSIGN_OR_RETURN(const std::string metrics, ReadTextFile(folder + "/metrics.jsonl"));
+  const std::string points = CurvePoints(metrics);
+  if (points.empty()) return absl::NotFoundError("no loss in " + folder + "/metrics.jsonl");
+  const std::string data = folder + "/loss.dat";
+  const std::string script = folder + "/loss.gnuplot";
+  const std::string picture = folder + "/loss.png";
+  WEIR_RETURN_IF_ERROR(WriteTextFile(data, points));
+  WEIR_RETURN_IF_ERROR(WriteTextFile(script, Script(data, picture, title)));
+  WEIR_ASSIGN_OR_RETURN(const auto gnuplot,
+                        ChildProcess::Start({.program = "gnuplot", .arguments = {script}}));
+  const auto ended = gnuplot->WaitFor(kDrawTimeout);
+  if (ended && ended->ok()) return picture;
+  return absl::InternalError(
+      absl::StrCat("gnuplot ", ended ? "ended with " + ended->ToString() : "takes too long", ": ",
+                   absl::StrJoin(gnuplot->ReadLines(), " ")));
+}
+
+}  // namespace weir

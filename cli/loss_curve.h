@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace weir {
+
+// The points of a run's metrics.jsonl (one JSON object a line, with "examples" or "step", "loss",
+// and "accuracy" perhaps) as lines "x loss accuracy" for gnuplot, "nan" where a value is missing.
+// Lines that are no such object, like a last one cut short, are passed over.
+std::string CurvePoints(const std::string& metrics_jsonl);
+
+// Draws <folder>/metrics.jsonl as <folder>/loss.png with gnuplot and returns the picture's path.
+// Errors: NotFound - no metrics, or no gnuplot on PATH; Internal - gnuplot failed, with its words.
+absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::string& title);
+
+}  // namespace weir

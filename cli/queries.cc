@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/queries.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "cli/local_supervisor.h"
+#include "cli/reports.h"
+#include "common/clock.h"
+#include "common/status_macros.h"
+#include "rpc/coordinator_client.h"
+#include "weir/v1/coordinator.pb.h"
+
+namespace weir {
+namespace {
+
+constexpr char kDefaultCoordinator[] = "127.0.0.1:4660";
+
+std::string AddressOf(const Query& query) {
+  if (!query.coordinator.empty()) return query.coordinator;
+  const auto local = ReadLocalState(query.state_folder);
+  return local.ok() ? local->coordinator : kDefaultCoordinator;
+}
+
+// One call on a connection of its own.
+template <typename Request, typename Reply>
+absl::StatusOr<Reply> Ask(const Query& query, CoordinatorClient::Method<Request, Reply> method,
+                          const Request& request) {
+  WEIR_ASSIGN_OR_RETURN(
+      const std::unique_ptr<CoordinatorClient> client,
+      CoordinatorClient::Create({.address = AddressOf(query), .clock = &Clock::Real()}));
+  return client->Call(method, request, Clock::Real().Now() + absl::Seconds(query.timeout_seconds));
+}
+
+template <typename Reply, typename Report>
+absl::StatusOr<std::string> Show(const Query& query, const Reply& reply, Report report) {
+  if (query.json) return ToJson(reply);
+  return report(reply);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> QueryStatus(const Query& query) {
+  WEIR_ASSIGN_OR_RETURN(const v1::StatusReply reply,
+                        Ask(query, &CoordinatorStub::Status, v1::StatusRequest()));
+  return Show(query, reply, StatusReport);
+}
+
+absl::StatusOr<std::string> QueryJobs(const Query& query, const std::string& job) {
+  if (job.empty()) {
+    WEIR_ASSIGN_OR_RETURN(const v1::ListJobsReply reply,
+                          Ask(query, &CoordinatorStub::ListJobs, v1::ListJobsRequest()));
+    return Show(query, reply, JobsReport);
+  }
+  v1::ShowJobRequest request;
+  request.set_job(job);
+  WEIR_ASSIGN_OR_RETURN(const v1::ShowJobReply reply,
+                        Ask(query, &CoordinatorStub::ShowJob, request));
+  return Show(query, reply.job(), JobReport);
+}
+
+absl::StatusOr<std::string> QueryCheckpoints(const Query& query, const std::string& job) {
+  v1::ListCheckpointsRequest request;
+  request.set_job(job);
+  WEIR_ASSIGN_OR_RETURN(const v1::ListCheckpointsReply reply,
+                        Ask(query, &CoordinatorStub::ListCheckpoints, request));
+  return Show(query, reply, CheckpointsReport);
+}
+
+absl::StatusOr<std::string> StopJob(const Query& query, const std::string& job) {
+  v1::StopJobRequest request;
+  request.set_job(job);
+  request.set_reason("stopped by `weir stop`");
+  WEIR_ASSIGN_OR_RETURN(const v1::StopJobReply reply,
+                        Ask(query, &CoordinatorStub::StopJob, request));
+  if (query.json) return ToJson(reply);
+  return absl::StrCat("The workers of ", job, " stop after their current step.\n");
+}
+
+}  // namespace weir

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `weir status`, `weir jobs`, `weir checkpoint list` and `weir stop` ask the coordinator.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace weir {
+
+struct Query {
+  std::string coordinator;   // HOST:PORT; empty: the local cluster's, else the default port here
+  std::string state_folder;  // of the local cluster
+  double timeout_seconds = 5;
+  bool json = false;
+};
+
+// Each returns what is to be printed.
+// Errors: Unavailable - no coordinator answers, with its address; NotFound - no such job.
+absl::StatusOr<std::string> QueryStatus(const Query& query);
+// Without a name: all jobs.
+absl::StatusOr<std::string> QueryJobs(const Query& query, const std::string& job);
+absl::StatusOr<std::string> QueryCheckpoints(const Query& query, const std::string& job);
+absl::StatusOr<std::string> StopJob(const Query& query, const std::string& job);
+
+}  // namespace weir

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/resolved_job.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/child_process.h"
+#include "common/status_macros.h"
+
+namespace weir {
+namespace {
+constexpr absl::Duration kTimeout = absl::Minutes(1);
+
+std::string RegimeText(const YAML::Node& regime) {
+  if (regime.IsScalar()) return regime.as<std::string>();
+  if (regime.IsMap() && regime.size() > 0) return regime.begin()->first.as<std::string>();
+  return "";
+}
+}  // namespace
+
+absl::StatusOr<ResolvedJob> ParseResolvedJob(const std::string& text) {
+  try {
+    const YAML::Node job = YAML::Load(text);
+    ResolvedJob resolved;
+    resolved.name = job["name"].as<std::string>();
+    resolved.workers = job["workers"].as<int>();
+    if (job["regime"]) resolved.regime = RegimeText(job["regime"]);
+    resolved.text = text;
+    return resolved;
+  } catch (const YAML::Exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weir-worker printed no job that can be read: ", error.what()));
+  }
+}
+
+absl::StatusOr<ResolvedJob> ResolveJobFile(const std::string& worker_program,
+                                           const std::string& job_file,
+                                           const std::vector<std::string>& overrides) {
+  ChildOptions options{.program = worker_program, .arguments = {"--job", job_file, "--print-job"}};
+  for (const std::string& override : overrides) {
+    options.arguments.insert(options.arguments.end(), {"--set", override});
+  }
+  WEIR_ASSIGN_OR_RETURN(const auto worker, ChildProcess::Start(options));
+  const auto ended = worker->WaitFor(kTimeout);
+  const std::string text = absl::StrJoin(worker->ReadLines(), "\n") + "\n";
+  if (!ended) {
+    return absl::DeadlineExceededError(absl::StrCat(worker_program, " --print-job does not end"));
+  }
+  if (!ended->ok()) return absl::InvalidArgumentError(text);
+  return ParseResolvedJob(text);
+}
+
+}  // namespace weir

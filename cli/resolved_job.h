@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace weir {
+
+// What a run needs to know of its job. The rest is the workers' business.
+struct ResolvedJob {
+  std::string name;
+  std::string regime;
+  int workers = 1;
+  std::string text;  // the job file with every default, as weir-worker prints it
+};
+
+// Reads what `weir-worker --print-job` prints.
+// Errors: InvalidArgument - not a resolved job.
+absl::StatusOr<ResolvedJob> ParseResolvedJob(const std::string& text);
+
+// Asks weir-worker, which alone knows how to read a job file.
+// Errors: InvalidArgument - it refuses the job, in its own words; NotFound - no weir-worker there;
+// DeadlineExceeded - it does not answer.
+absl::StatusOr<ResolvedJob> ResolveJobFile(const std::string& worker_program,
+                                           const std::string& job_file,
+                                           const std::vector<std::string>& overrides);
+
+}  // namespace weir

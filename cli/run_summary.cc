@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run_summary.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "cli/human.h"
+#include "common/status_macros.h"
+
+namespace weir {
+namespace {
+
+using nlohmann::json;
+
+absl::StatusOr<json> ParseObject(const std::string& text) {
+  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_object()) {
+    return absl::InvalidArgumentError("the summary of the run is no JSON object");
+  }
+  return value;
+}
+
+double Number(const json& summary, const char* key) {
+  const auto value = summary.find(key);
+  return value != summary.end() && value->is_number() ? value->get<double>() : 0;
+}
+
+std::string Text(const json& summary, const char* key) {
+  const auto value = summary.find(key);
+  return value != summary.end() && value->is_string() ? value->get<std::string>() : "";
+}
+
+bool Has(const json& summary, const char* key) {
+  const auto value = summary.find(key);
+  return value != summary.end() && !value->is_null();
+}
+
+// "", ", 1 worker replaced", ...
+std::string Incidents(const json& summary) {
+  std::vector<std::string> parts;
+  const auto add = [&](const char* key, const char* what) {
+    if (Number(summary, key) > 0) parts.push_back(absl::StrCat(Number(summary, key), " ", what));
+  };
+  add("restarted_daemons", "daemons restarted");
+  add("replaced_workers", "workers replaced");
+  add("lost_steps", "steps undone by going back to a checkpoint");
+  return absl::StrJoin(parts, ", ");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> SummaryJson(const std::string& worker_summary, const RunFacts& facts) {
+  json summary = json::object();
+  if (!worker_summary.empty()) {
+    WEIR_ASSIGN_OR_RETURN(summary, ParseObject(worker_summary));
+  }
+  summary["job"] = facts.job;
+  summary["regime"] = facts.regime;
+  summary["servers"] = facts.servers;
+  summary["workers"] = facts.workers;
+  summary["restarted_daemons"] = facts.restarted_daemons;
+  summary["replaced_workers"] = facts.replaced_workers;
+  if (!facts.checkpoint.empty()) summary["checkpoint"] = facts.checkpoint;
+  summary["wall_seconds"] = absl::ToDoubleSeconds(facts.wall);
+  summary["folder"] = facts.folder;
+  if (!facts.loss_curve.empty()) summary["loss_curve"] = facts.loss_curve;
+  return summary.dump(2) + "\n";
+}
+
+absl::StatusOr<std::string> SummaryText(const std::string& summary_json) {
+  WEIR_ASSIGN_OR_RETURN(const json summary, ParseObject(summary_json));
+  std::string text;
+  const auto line = [&](const std::string& label, const std::string& value) {
+    if (!value.empty()) absl::StrAppendFormat(&text, "  %-15s%s\n", label, value);
+  };
+  text += absl::StrFormat("%s: %s, %.0f workers, %.0f servers, %s\n", Text(summary, "job"),
+                          Text(summary, "regime"), Number(summary, "workers"),
+                          Number(summary, "servers"),
+                          HumanDuration(absl::Seconds(Number(summary, "wall_seconds"))));
+  if (Has(summary, "test_accuracy")) {
+    line("test accuracy", absl::StrFormat("%.4f", Number(summary, "test_accuracy")));
+  }
+  if (Has(summary, "train_loss")) {
+    line("train loss", absl::StrFormat("%.4f", Number(summary, "train_loss")));
+  }
+  if (Has(summary, "steps")) {
+    line("steps", HumanCount(static_cast<uint64_t>(Number(summary, "steps"))));
+  }
+  if (Has(summary, "samples_per_second")) {
+    line("samples/s", HumanCount(static_cast<uint64_t>(Number(summary, "samples_per_second"))));
+  }
+  line("incidents", Incidents(summary));
+  line("checkpoint", Text(summary, "checkpoint"));
+  line("loss curve", Text(summary, "loss_curve"));
+  line("run folder", Text(summary, "folder"));
+  return text;
+}
+
+}  // namespace weir

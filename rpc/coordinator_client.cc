@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/coordinator_client.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/grpc_status.h"
+#include "common/status_macros.h"
+#include "rpc/backoff.h"
+#include "rpc/channels.h"
+#include "rpc/deadlines.h"
+
+namespace weir {
+namespace {
+
+// What gRPC says by itself names nobody.
+absl::Status WithAddress(const grpc::Status& status, const std::string& address) {
+  const absl::Status plain = FromGrpcStatus(status);
+  if (absl::IsUnavailable(plain) || absl::IsCancelled(plain)) {
+    return absl::UnavailableError(absl::StrCat("coordinator ", address, ": ", plain.message()));
+  }
+  if (absl::IsDeadlineExceeded(plain) && plain.message() == "Deadline Exceeded") {
+    return absl::DeadlineExceededError(
+        absl::StrCat("coordinator ", address, " gave no answer in time"));
+  }
+  return plain;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorClient>> CoordinatorClient::Create(Options options) {
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, Dial(options.address));
+  return std::unique_ptr<CoordinatorClient>(
+      new CoordinatorClient(std::move(options), std::move(channel)));
+}
+
+CoordinatorClient::CoordinatorClient(Options options, std::shared_ptr<grpc::Channel> channel)
+    : options_(std::move(options)), stub_(v1::CoordinatorService::NewStub(std::move(channel))) {}
+
+CoordinatorClient::~CoordinatorClient() = default;
+
+absl::Status CoordinatorClient::Repeat(absl::Time deadline, const Attempt& attempt) {
+  Backoff backoff(*options_.clock, {.seed = NextSeed()});
+  while (true) {
+    const absl::Status status = Once(deadline, attempt);
+    if (!absl::IsUnavailable(status)) return status;
+    const absl::Duration wait = backoff.Next();
+    if (options_.clock->Now() + wait >= deadline) return status;
+    if (!Sleep(wait)) return absl::CancelledError("the connection to the coordinator was closed");
+  }
+}
+
+absl::Status CoordinatorClient::Once(absl::Time deadline, const Attempt& attempt) {
+  grpc::ClientContext context;
+  context.set_deadline(ToGrpcDeadline(deadline, *options_.clock));
+  return Run(Kind::kUnary, context, attempt);
+}
+
+absl::Status CoordinatorClient::Watch(const v1::WatchRequest& request,
+                                      const std::function<bool(const v1::WatchEvent&)>& on_event) {
+  grpc::ClientContext context;
+  return Run(Kind::kWatch, context, [&](grpc::ClientContext& running) {
+    const auto reader = stub_->Watch(&running, request);
+    v1::WatchEvent event;
+    while (reader->Read(&event)) {
+      if (!on_event(event)) running.TryCancel();
+    }
+    const grpc::Status status = reader->Finish();
+    return status.ok() ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "the stream ended") : status;
+  });
+}
+
+absl::Status CoordinatorClient::Run(Kind kind, grpc::ClientContext& context,
+                                    const Attempt& attempt) {
+  const auto closed = absl::CancelledError("the connection to the coordinator was closed");
+  {
+    MutexLock lock(mutex_);
+    if (cancelled_) return closed;
+    running_.emplace(&context, kind);
+  }
+  const grpc::Status status = attempt(context);
+  MutexLock lock(mutex_);
+  running_.erase(&context);
+  if (cancelled_ && !status.ok()) return closed;
+  return WithAddress(status, options_.address);
+}
+
+// TryCancel neither blocks nor calls back, and the lock keeps the contexts alive.
+void CoordinatorClient::EndWatches() {
+  MutexLock lock(mutex_);
+  for (const auto& [context, kind] : running_) {
+    if (kind == Kind::kWatch) context->TryCancel();
+  }
+}
+
+void CoordinatorClient::Cancel() {
+  MutexLock lock(mutex_);
+  cancelled_ = true;
+  for (const auto& [context, kind] : running_) context->TryCancel();
+  cancelled_changed_.NotifyAll();
+}
+
+bool CoordinatorClient::Sleep(absl::Duration duration) {
+  const absl::Time until = options_.clock->Now() + duration;
+  MutexLock lock(mutex_);
+  while (!cancelled_) {
+    const absl::Duration left = until - options_.clock->Now();
+    if (left <= absl::ZeroDuration()) return true;
+    cancelled_changed_.WaitFor(mutex_, left);
+  }
+  return false;
+}
+
+uint64_t CoordinatorClient::NextSeed() {
+  MutexLock lock(mutex_);
+  return options_.seed + repeated_calls_++;
+}
+
+}  // namespace weir

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/coordinator_session.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "common/grpc_status.h"
+#include "rpc/channels.h"
+#include "tests/support/eventually.h"
+#include "tests/support/status_matchers.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Answers as told. Thread-safe.
+class ScriptedCoordinator final : public v1::CoordinatorService::Service {
+ public:
+  grpc::Status RegisterServer(grpc::ServerContext*, const v1::RegisterServerRequest* request,
+                              v1::RegisterServerReply* reply) override {
+    MutexLock lock(mutex_);
+    if (!register_status_.ok()) return ToGrpcStatus(register_status_);
+    ++registrations_;
+    last_server_ = request->server().name();
+    reply->set_term(term_);
+    reply->set_heartbeat_ms(5);
+    return grpc::Status::OK;
+  }
+  grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest*,
+                        v1::RegisterReply* reply) override {
+    MutexLock lock(mutex_);
+    if (!register_status_.ok()) return ToGrpcStatus(register_status_);
+    ++registrations_;
+    reply->set_run_id(42);
+    reply->set_rank(3);
+    reply->set_term(term_);
+    reply->set_heartbeat_ms(5);
+    return grpc::Status::OK;
+  }
+  grpc::Status Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest* request,
+                         v1::HeartbeatReply* reply) override {
+    MutexLock lock(mutex_);
+    ++heartbeats_;
+    last_step_ = request->step();
+    const absl::Status status = std::exchange(heartbeat_status_, absl::OkStatus());
+    reply->set_term(term_);
+    return ToGrpcStatus(status);
+  }
+  grpc::Status Leave(grpc::ServerContext*, const v1::LeaveRequest*, v1::LeaveReply*) override {
+    MutexLock lock(mutex_);
+    left_ = true;
+    return grpc::Status::OK;
+  }
+  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
+                     grpc::ServerWriter<v1::WatchEvent>* writer) override {
+    size_t next = 0;
+    MutexLock lock(mutex_);
+    ++watches_;
+    watched_run_ = request->run_id();
+    while (!context->IsCancelled() && !ending_watches_) {
+      if (next < events_.size()) {
+        const v1::WatchEvent event = events_[next++];
+        mutex_.Unlock();
+        writer->Write(event);
+        mutex_.Lock();
+      } else {
+        changed_.WaitFor(mutex_, absl::Milliseconds(5));
+      }
+    }
+    return grpc::Status::OK;
+  }
+
+  void SendView(uint64_t term, uint64_t version) {
+    v1::WatchEvent event;
+    event.set_term(term);
+    event.mutable_view()->set_version(version);
+    MutexLock lock(mutex_);
+    events_.push_back(event);
+    changed_.NotifyAll();
+  }
+  void RefuseRegistration(const absl::Status& status) {
+    MutexLock lock(mutex_);
+    register_status_ = status;
+  }
+  void FailOneHeartbeat(const absl::Status& status) {
+    MutexLock lock(mutex_);
+    heartbeat_status_ = status;
+  }
+  void EndWatches() {
+    MutexLock lock(mutex_);
+    ending_watches_ = true;
+    changed_.NotifyAll();
+  }
+
+#define WEIR_GETTER(type, name) \
+  type name() {                 \
+    MutexLock lock(mutex_);     \
+    return name##_;             \
+  }
+  WEIR_GETTER(int, registrations)
+  WEIR_GETTER(int, heartbeats)
+  WEIR_GETTER(int, watches)
+  WEIR_GETTER(uint64_t, last_step)
+  WEIR_GETTER(uint64_t, watched_run)
+  WEIR_GETTER(bool, left)
+  WEIR_GETTER(std::string, last_server)
+#undef WEIR_GETTER
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  uint64_t term_ ABSL_GUARDED_BY(mutex_) = 7;
+  int registrations_ ABSL_GUARDED_BY(mutex_) = 0;
+  int heartbeats_ ABSL_GUARDED_BY(mutex_) = 0;
+  int watches_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_step_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t watched_run_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_watches_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string last_server_ ABSL_GUARDED_BY(mutex_);
+  absl::Status register_status_ ABSL_GUARDED_BY(mutex_);
+  absl::Status heartbeat_status_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::WatchEvent> events_ ABSL_GUARDED_BY(mutex_);
+};
+
+class CoordinatorSessionTest : public testing::Test {
+ protected:
+  CoordinatorSessionTest() { StartCoordinator("127.0.0.1:0"); }
+  ~CoordinatorSessionTest() override {
+    session_.reset();
+    StopCoordinator();
+  }
+
+  void StartCoordinator(const std::string& listen) {
+    coordinator_ = std::make_unique<ScriptedCoordinator>();
+    auto serving = Serve({.listen = listen, .services = {coordinator_.get()}});
+    ASSERT_THAT(serving.status(), IsOk());
+    serving_ = *std::move(serving);
+  }
+  void StopCoordinator() {
+    coordinator_->EndWatches();
+    serving_.server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  }
+
+  CoordinatorSession::Options Common() {
+    CoordinatorSession::Options options;
+    options.address = serving_.address;
+    options.clock = &Clock::Real();
+    options.incarnation = 99;
+    options.on_event = [this](const v1::WatchEvent& event) {
+      MutexLock lock(mutex_);
+      versions_.push_back(event.view().version());
+    };
+    options.on_ended = [this](const absl::Status& status) {
+      MutexLock lock(mutex_);
+      ended_.push_back(status);
+    };
+    return options;
+  }
+  void StartServerSession() {
+    CoordinatorSession::Options options = Common();
+    options.server = [] {
+      v1::RegisterServerRequest request;
+      request.mutable_server()->set_name("weir-server-0");
+      return request;
+    };
+    Start(std::move(options));
+  }
+  void StartWorkerSession() {
+    CoordinatorSession::Options options = Common();
+    options.worker = [] { return v1::RegisterRequest(); };
+    options.step = [] { return uint64_t{1234}; };
+    Start(std::move(options));
+  }
+  void Start(CoordinatorSession::Options options) {
+    auto session = CoordinatorSession::Create(std::move(options));
+    ASSERT_THAT(session.status(), IsOk());
+    session_ = *std::move(session);
+    session_->Start();
+  }
+  std::vector<uint64_t> versions() {
+    MutexLock lock(mutex_);
+    return versions_;
+  }
+  std::vector<absl::Status> ended() {
+    MutexLock lock(mutex_);
+    return ended_;
+  }
+  static absl::Time Soon() { return Clock::Real().Now() + absl::Seconds(20); }
+
+  std::unique_ptr<ScriptedCoordinator> coordinator_;
+  Serving serving_;
+  Mutex mutex_;
+  std::vector<uint64_t> versions_ ABSL_GUARDED_BY(mutex_);
+  std::vector<absl::Status> ended_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<CoordinatorSession> session_;
+};
+
+TEST_F(CoordinatorSessionTest, ServerRegistersAndSendsHeartbeatsAndTakesViewsInOrder) {
+  coordinator_->SendView(7, 1);
+  coordinator_->SendView(7, 2);
+  StartServerSession();
+  WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
+  EXPECT_EQ(coordinator_->last_server(), "weir-server-0");
+  EXPECT_TRUE(Eventually([&] { return coordinator_->heartbeats() > 2; }));
+  EXPECT_TRUE(Eventually([&] { return versions().size() == 2; }));
+  EXPECT_THAT(versions(), testing::ElementsAre(1, 2));
+  EXPECT_EQ(coordinator_->watched_run(), 0u);
+  EXPECT_EQ(session_->term(), 7u);
+  EXPECT_EQ(coordinator_->registrations(), 1);
+}
+
+TEST_F(CoordinatorSessionTest, WorkerLearnsItsRunAndRankAndReportsItsStep) {
+  StartWorkerSession();
+  WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::RegisterReply reply, session_->registration());
+  EXPECT_EQ(reply.run_id(), 42u);
+  EXPECT_EQ(reply.rank(), 3u);
+  EXPECT_TRUE(Eventually([&] { return coordinator_->last_step() == 1234; }));
+  EXPECT_TRUE(Eventually([&] { return coordinator_->watched_run() == 42; }));
+}
+
+TEST_F(CoordinatorSessionTest, RegistersAgainWhereTheCoordinatorHasForgottenIt) {
+  StartServerSession();
+  WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
+  EXPECT_TRUE(Eventually([&] { return coordinator_->watches() == 1; }));
+  coordinator_->FailOneHeartbeat(absl::NotFoundError("who are you?"));
+  EXPECT_TRUE(Eventually([&] { return coordinator_->registrations() == 2; }));
+  EXPECT_TRUE(Eventually([&] { return coordinator_->watches() == 2; }));
+  coordinator_->FailOneHeartbeat(absl::AbortedError("your lease had ended"));
+  EXPECT_TRUE(Eventually([&] { return coordinator_->registrations() == 3; }));
+  EXPECT_TRUE(Eventually([&] { return coordinator_->watches() == 3; }));
+  WEIR_EXPECT_OK(session_->ended());
+}
+
+TEST_F(CoordinatorSessionTest, WorkerWhoseLeaseIsOverIsToldAndStops) {
+  StartWorkerSession();
+  WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
+  coordinator_->FailOneHeartbeat(absl::AbortedError("your lease had ended"));
+  EXPECT_TRUE(Eventually([&] { return ended().size() == 1; }));
+  EXPECT_THAT(session_->WaitUntilRegistered(Soon()),
+              HasStatus(absl::StatusCode::kAborted, HasSubstr("lease")));
+  EXPECT_EQ(coordinator_->registrations(), 1);
+}
+
+TEST_F(CoordinatorSessionTest, RefusalEndsTheSessionWithTheCoordinatorsWords) {
+  coordinator_->RefuseRegistration(absl::FailedPreconditionError("the spec differs in 'seed'"));
+  StartWorkerSession();
+  EXPECT_THAT(session_->WaitUntilRegistered(Soon()),
+              HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("'seed'")));
+  EXPECT_TRUE(Eventually([&] { return ended().size() == 1; }));
+}
+
+TEST_F(CoordinatorSessionTest, CoordinatorThatComesLaterIsFound) {
+  const std::string address = serving_.address;
+  StopCoordinator();
+  StartServerSession();
+  EXPECT_THAT(session_->WaitUntilRegistered(Clock::Real().Now() + absl::Milliseconds(50)),
+              HasStatus(absl::StatusCode::kUnavailable, HasSubstr(address)));
+  StartCoordinator(address);
+  WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
+}
+
+TEST_F(CoordinatorSessionTest, CoordinatorsRestartEndsNothingAndViewsGoOn) {
+  coordinator_->SendView(7, 1);
+  StartServerSession();
+  EXPECT_TRUE(Eventually([&] { return versions().size() == 1; }));
+  const std::string address = serving_.address;
+  StopCoordinator();
+  StartCoordinator(address);
+  coordinator_->SendView(8, 2);
+  EXPECT_TRUE(Eventually([&] { return versions().size() == 2; }));
+  EXPECT_EQ(session_->term(), 8u);
+  WEIR_EXPECT_OK(session_->ended());
+  EXPECT_THAT(ended(), testing::IsEmpty());
+}
+
+TEST_F(CoordinatorSessionTest, ViewsOfALowerTermAreIgnored) {
+  StartServerSession();
+  WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
+  coordinator_->SendView(6, 1);  // below the 7 of the registration
+  EXPECT_TRUE(Eventually([&] { return coordinator_->watches() >= 3; }));
+  EXPECT_THAT(versions(), testing::IsEmpty());
+}
+
+TEST_F(CoordinatorSessionTest, CallsAreRepeatedWhileTheCoordinatorIsAway) {
+  StartWorkerSession();
+  WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
+  const std::string address = serving_.address;
+  StopCoordinator();
+  v1::HeartbeatRequest request;
+  EXPECT_THAT(session_->client().Call(&CoordinatorStub::Heartbeat, request,
+                                      Clock::Real().Now() + absl::Milliseconds(100)),
+              HasStatus(absl::StatusCode::kUnavailable, HasSubstr(address)));
+  std::thread later([&] { StartCoordinator(address); });
+  WEIR_EXPECT_OK(session_->client().Call(&CoordinatorStub::Heartbeat, request, Soon()));
+  later.join();
+}
+
+TEST_F(CoordinatorSessionTest, LeavingEndsHeartbeatsBeforeItSaysSo) {
+  StartWorkerSession();
+  WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
+  WEIR_EXPECT_OK(session_->Leave(v1::LeaveRequest(), Soon()));
+  EXPECT_TRUE(coordinator_->left());
+  session_->Stop();
+  EXPECT_EQ(coordinator_->registrations(), 1);
+  EXPECT_THAT(ended(), testing::IsEmpty());
+}
+
+TEST_F(CoordinatorSessionTest, StopEndsAnOpenWatchAndACallInFlightAtOnce) {
+  StartWorkerSession();
+  EXPECT_TRUE(Eventually([&] { return coordinator_->watches() == 1; }));
+  const std::string address = serving_.address;
+  StopCoordinator();
+  absl::Status result;
+  std::thread caller([&] {
+    result = session_->client()
+                 .Call(&CoordinatorStub::Heartbeat, v1::HeartbeatRequest(), Soon())
+                 .status();
+  });
+  session_->Stop();
+  caller.join();
+  EXPECT_EQ(result.code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(CoordinatorSessionTest, SessionThatIsNeitherServersNorWorkersIsRefused) {
+  EXPECT_THAT(CoordinatorSession::Create(Common()).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("either")));
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/reports.h"
+
+#include <gmock/gmock.h>
+
+#include "cli/job_progress.h"
+#include "cli/loss_curve.h"
+#include "cli/resolved_job.h"
+#include "cli/run_summary.h"
+#include "tests/support/status_matchers.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Two workers, half way through 4 epochs of 1,000 examples.
+v1::JobStatus HalfWay() {
+  v1::JobStatus job;
+  v1::JobView& view = *job.mutable_view();
+  view.set_name("mnist");
+  view.set_state(v1::JOB_STATE_RUNNING);
+  view.set_attempt(1);
+  v1::JobSpec& spec = *view.mutable_spec();
+  spec.set_workers(2);
+  spec.mutable_regime()->set_kind(v1::REGIME_ASYNC);
+  spec.mutable_length()->set_epochs(4);
+  spec.set_train_examples(1000);
+  for (int rank = 0; rank < 2; ++rank) {
+    view.add_members()->set_rank(rank);
+    v1::WorkerStatus& worker = *job.add_workers();
+    worker.set_rank(rank);
+    worker.mutable_progress()->set_step(30 + rank);
+    worker.mutable_progress()->set_examples(1000);
+    worker.mutable_progress()->set_samples_per_second(50);
+    worker.mutable_progress()->set_staleness(1.5);
+    (*worker.mutable_progress()->mutable_metrics())["loss"] = 0.25 + 0.5 * rank;
+  }
+  return job;
+}
+
+TEST(JobProgress, ExamplesAndSpeedAreSumsAndLossIsAMeanOverTheWorkers) {
+  const JobProgress progress = ProgressOf(HalfWay());
+  EXPECT_EQ(progress.step, 31);
+  EXPECT_EQ(progress.examples, 2000);
+  EXPECT_EQ(progress.epoch, 2);
+  EXPECT_EQ(progress.fraction, 0.5);
+  EXPECT_EQ(progress.loss, 0.5);
+  EXPECT_EQ(progress.samples_per_second, 100);
+  EXPECT_EQ(progress.staleness, 1.5);
+}
+
+TEST(JobProgress, ExamplesBeforeAResumeCount) {
+  v1::JobStatus job = HalfWay();
+  job.mutable_view()->mutable_resume()->set_examples(1000);
+  EXPECT_EQ(ProgressOf(job).fraction, 0.75);
+}
+
+TEST(ProgressMeter, TheTimeLeftFollowsFromTheSpeedSoFar) {
+  v1::JobStatus job = HalfWay();
+  ProgressMeter meter;
+  const absl::Time start = absl::UnixEpoch();
+  EXPECT_THAT(meter.Line(job, start), Not(HasSubstr("left")));
+  // A quarter of the job in 60 s: the last quarter takes as long.
+  for (auto& worker : *job.mutable_workers()) worker.mutable_progress()->set_examples(1500);
+  EXPECT_EQ(meter.Line(job, start + absl::Seconds(60)),
+            "epoch 3.00 of 4  step 31  loss 0.5000  100 samples/s  staleness 1.50  1:00 left");
+}
+
+TEST(ProgressMeter, AJobThatDoesNotRunSaysWhy) {
+  v1::JobStatus job = HalfWay();
+  job.mutable_view()->set_state(v1::JOB_STATE_WAITING);
+  job.mutable_view()->set_message("1 of 2 workers are here");
+  EXPECT_EQ(ProgressMeter().Line(job, absl::UnixEpoch()), "waiting: 1 of 2 workers are here");
+}
+
+TEST(Reports, AJobIsARow) {
+  v1::ListJobsReply jobs;
+  *jobs.add_jobs() = HalfWay();
+  EXPECT_THAT(JobsReport(jobs), AllOf(HasSubstr("mnist"), HasSubstr("running"), HasSubstr("async"),
+                                      HasSubstr("2/2")));
+  EXPECT_EQ(JobsReport({}), "No jobs.\n");
+}
+
+TEST(Reports, JsonHasTheNamesOfTheProtoAndEveryScalar) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const std::string json, ToJson(v1::StatusReply()));
+  EXPECT_THAT(json, AllOf(HasSubstr("\"term\": \"0\""), HasSubstr("\"servers\": []")));
+}
+
+TEST(RunSummary, TheFactsOfTheRunAreAddedToTheWorkersSummary) {
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const std::string json,
+      SummaryJson(R"({"test_accuracy": 0.91, "regime": "?"})",
+                  {.job = "mnist", .regime = "async", .servers = 2, .workers = 3}));
+  EXPECT_THAT(json, AllOf(HasSubstr("\"test_accuracy\": 0.91"), HasSubstr("\"regime\": \"async\""),
+                          HasSubstr("\"servers\": 2"), HasSubstr("\"workers\": 3")));
+  WEIR_ASSERT_OK_AND_ASSIGN(const std::string text, SummaryText(json));
+  EXPECT_THAT(text, AllOf(HasSubstr("mnist: async, 3 workers, 2 servers"), HasSubstr("0.9100"),
+                          Not(HasSubstr("train loss"))));
+}
+
+TEST(RunSummary, WhatWasLostIsSaid) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const std::string json,
+                            SummaryJson(R"({"lost_steps": 40})", {.restarted_daemons = 1}));
+  WEIR_ASSERT_OK_AND_ASSIGN(const std::string text, SummaryText(json));
+  EXPECT_THAT(text, AllOf(HasSubstr("1 daemons restarted"), HasSubstr("40 steps undone")));
+}
+
+TEST(RunSummary, AWorkersSummaryThatIsNoObjectIsRefused) {
+  EXPECT_THAT(SummaryJson("[1", {}), HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("")));
+}
+
+TEST(LossCurve, PointsAreInTheOrderOfExamplesAndBrokenLinesArePassedOver) {
+  EXPECT_EQ(CurvePoints("{\"examples\": 20, \"loss\": 0.5, \"accuracy\": 0.25}\n"
+                        "{\"examples\": 10, \"loss\": 1}\n"
+                        "{\"note\": 1}\n"
+                        "{\"examples\": 30, \"lo"),
+            "10 1 nan\n20 0.5 0.25\n");
+}
+
+TEST(ResolvedJob, NameWorkersAndRegimeAreRead) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const ResolvedJob job,
+                            ParseResolvedJob("name: a\nworkers: 3\nregime: sync\n"));
+  EXPECT_EQ(job.name, "a");
+  EXPECT_EQ(job.workers, 3);
+  EXPECT_EQ(job.regime, "sync");
+}
+
+TEST(ResolvedJob, TextWithoutANameIsRefused) {
+  EXPECT_THAT(ParseResolvedJob("workers: 3\n"),
+              HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("weir-worker")));
+}
+
+}  // namespace
+}  // namespace weir
