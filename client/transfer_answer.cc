@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of a message when its answer is there.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "client/retry_policy.h"
+#include "client/scatter.h"
+#include "client/transfer_engine.h"
+#include "rpc/errors.h"
+
+namespace weir {
+namespace {
+
+std::string Named(const Lane& lane, absl::string_view message) {
+  return absl::StrCat("server ", lane.server.name(), " (", lane.server.address(), "): ", message);
+}
+
+}  // namespace
+
+void TransferEngine::TakePull(WireMessage* message, absl::StatusOr<PullResult> answer) {
+  // Outside the lock: the bytes go straight to the caller's memory, which stays his until the end.
+  absl::Status status = answer.status();
+  if (answer.ok()) {
+    status = Scatter(*answer, message->pieces, /*may_be_absent=*/message->call == Call::kPushPull);
+  }
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    --message->lane->calls;
+    if (status.ok()) {
+      TakeReply(*message, *answer);
+      Settle(message, effects);
+    } else {
+      TakeFailure(message, status, effects);
+    }
+  }
+  Perform(std::move(effects));
+}
+
+void TransferEngine::TakeReply(WireMessage& message, const PullResult& reply) {
+  Transfer& transfer = *message.transfer;
+  transfer.result.examples = std::max(transfer.result.examples, reply.header.examples());
+  transfer.result.bytes += reply.payload.size();
+  for (size_t i = 0; i < message.pieces.size(); ++i) {
+    const v1::Segment& segment = reply.header.segments(static_cast<int>(i));
+    const absl::Span<uint64_t> versions = VersionsOf(*message.routes, message.pieces[i]);
+    std::fill(versions.begin(), versions.end(), segment.version());
+    if (segment.absent() && transfer.status.ok()) {
+      // No newer than what was pulled last, but that may have gone elsewhere.
+      Piece again = message.pieces[i];
+      again.source = nullptr;
+      transfer.afterwards.push_back(again);
+    }
+  }
+  if (message.call != Call::kPushPull) return;
+  const v1::PushOutcome& outcome = reply.header.outcome();
+  ++transfer.result.push_messages;
+  if (outcome.repeated()) ++transfer.result.repeated_messages;
+  transfer.result.staleness = std::max(transfer.result.staleness, outcome.staleness());
+  transfer.result.bytes += SourceBytes(message.pieces);
+}
+
+void TransferEngine::TakePush(WireMessage* message, const absl::Status& status,
+                              const v1::PushOutcome& outcome) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    --message->lane->calls;
+    if (!status.ok()) {
+      TakeFailure(message, status, effects);
+    } else {
+      Transfer& transfer = *message->transfer;
+      ++transfer.result.push_messages;
+      if (outcome.repeated()) ++transfer.result.repeated_messages;
+      transfer.result.staleness = std::max(transfer.result.staleness, outcome.staleness());
+      transfer.result.bytes += SourceBytes(message->pieces);
+      if (message->call == Call::kPush && !outcome.repeated()) CountOwnUpdate(*message);
+      Settle(message, effects);
+    }
+  }
+  Perform(std::move(effects));
+}
+
+void TransferEngine::CountOwnUpdate(const WireMessage& message) {
+  for (const Piece& piece : message.pieces) {
+    if (piece.source == nullptr) continue;
+    for (uint64_t& version : VersionsOf(*message.routes, piece)) {
+      if (version > 0) ++version;
+    }
+  }
+}
+
+void TransferEngine::TakeFailure(WireMessage* message, const absl::Status& status,
+                                 Effects& effects) {
+  const std::shared_ptr<Transfer> transfer = message->transfer;
+  transfer->last_problem = Named(*message->lane, status.message());
+  if (!transfer->status.ok()) return Settle(message, effects);
+  const absl::Time now = options_.clock->Now();
+  if (now >= transfer->deadline) {
+    transfer->expired = true;
+    Fail(transfer, absl::DeadlineExceededError(transfer->what), effects);
+    return Settle(message, effects);
+  }
+  switch (Judge(status, follows_attempts())) {
+    case Verdict::kAwaitView:
+      if (routes_->placed() && routes_->view().version() > message->routes->view().version()) {
+        Requeue(message, effects);
+      } else {
+        WaitToResend(message, MessageState::kAwaitingView, options_.view_poll);
+      }
+      return;
+    case Verdict::kBackOff:
+      if (message->backoff == nullptr) {
+        Backoff::Options backoff;
+        backoff.initial = absl::Milliseconds(20);
+        backoff.max = absl::Seconds(1);
+        backoff.seed = options_.seed + message->id;
+        message->backoff = std::make_unique<Backoff>(*options_.clock, backoff);
+      }
+      WaitToResend(message, MessageState::kBackingOff, message->backoff->Next());
+      return;
+    default:
+      // Named errors keep their tag at the front.
+      Fail(transfer,
+           status.code() == absl::StatusCode::kAborted
+               ? status
+               : absl::Status(status.code(), transfer->last_problem),
+           effects);
+      Settle(message, effects);
+  }
+}
+
+void TransferEngine::WaitToResend(WireMessage* message, MessageState state, absl::Duration delay) {
+  message->state = state;
+  message->timer = options_.executor->RunAfter(delay, [weak = weak_from_this(), id = message->id] {
+    if (auto self = weak.lock()) self->Resend(id);
+  });
+}
+
+void TransferEngine::Resend(uint64_t id) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    const auto found = messages_.find(id);
+    if (found == messages_.end()) return;
+    WireMessage* message = found->second.get();
+    if (message->state != MessageState::kBackingOff &&
+        message->state != MessageState::kAwaitingView) {
+      return;  // a view was faster
+    }
+    if (!routes_->placed()) return WaitToResend(message, message->state, options_.view_poll);
+    Requeue(message, effects);
+  }
+  Perform(std::move(effects));
+}
+
+void TransferEngine::Requeue(WireMessage* message, Effects& effects) {
+  if (message->state != MessageState::kQueued) {
+    message->lane->in_flight_bytes -= message->bytes;
+    effects.to_pump.push_back(message->lane);
+  }
+  message->timer = TimerId::kNone;
+  message->state = MessageState::kQueued;
+  const v1::ShardMap& map = routes_->view().shard_map();
+  const uint32_t server = map.server_of_shard(static_cast<int>(message->pieces.front().shard));
+  const bool together =
+      std::all_of(message->pieces.begin(), message->pieces.end(), [&](const Piece& piece) {
+        return map.server_of_shard(static_cast<int>(piece.shard)) == server;
+      });
+  if (together) {
+    message->lane = LaneOf(map.servers(static_cast<int>(server)));
+    message->lane->again.push_back(message);
+    effects.to_pump.push_back(message->lane);
+    return;
+  }
+  Distribute(message->transfer, message->call, message->pieces, effects);
+  --message->transfer->open;
+  messages_.erase(message->id);
+}
+
+void TransferEngine::Settle(WireMessage* message, Effects& effects) {
+  const std::shared_ptr<Transfer> transfer = message->transfer;
+  message->lane->in_flight_bytes -= message->bytes;
+  effects.to_pump.push_back(message->lane);
+  messages_.erase(message->id);
+  --transfer->open;
+  FinishIfDone(transfer, effects);
+}
+
+void TransferEngine::TakeRelease(const std::shared_ptr<Transfer>& transfer) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    --transfer->holds;
+    FinishIfDone(transfer, effects);
+  }
+  Perform(std::move(effects));
+}
+
+}  // namespace weir

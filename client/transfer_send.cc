@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sending: greetings, credit, headers and payloads.
+#include <algorithm>
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
+#include "client/retry_policy.h"
+#include "client/transfer_engine.h"
+#include "rpc/errors.h"
+
+namespace weir {
+namespace {
+
+constexpr uint32_t kProtocol = 1;
+// Shorter runs are copied together rather than sent as slices of their own.
+constexpr uint64_t kSmallBytes = 4096;
+
+std::unique_ptr<Backoff> NewBackoff(const Clock& clock, uint64_t seed) {
+  Backoff::Options options;
+  options.initial = absl::Milliseconds(20);
+  options.max = absl::Seconds(1);
+  options.seed = seed;
+  return std::make_unique<Backoff>(clock, options);
+}
+
+}  // namespace
+
+// Owns what a message's payload points to, until the transport has let go of every slice of it.
+struct TransferEngine::PayloadHold {
+  std::shared_ptr<TransferEngine> engine;
+  std::shared_ptr<Transfer> transfer;
+  std::vector<std::byte> small;  // the short runs of the message
+  std::atomic<size_t> slices = 0;
+
+  static void Release(void* owner) {
+    auto* hold = static_cast<PayloadHold*>(owner);
+    if (hold->slices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    const std::unique_ptr<PayloadHold> last(hold);
+    last->engine->TakeRelease(last->transfer);
+  }
+};
+
+void TransferEngine::Pump(const std::shared_ptr<Lane>& lane) {
+  bool mine = false;
+  while (true) {
+    WireMessage* message = nullptr;
+    bool greet = false;
+    {
+      MutexLock lock(mutex_);
+      if (lane->pumping && !mine)
+        return;  // whoever does sees the work: it looks again under the lock
+      greet = lane->state == Lane::State::kNew && lane->has_work() && !closed_;
+      if (greet) {
+        lane->state = Lane::State::kGreeting;
+        ++lane->calls;
+      } else {
+        message = NextMessage(lane);
+      }
+      mine = lane->pumping = greet || message != nullptr;
+      if (closed_ && !mine) idle_.NotifyAll();
+    }
+    if (!mine) return;
+    if (greet) {
+      Greet(lane);
+    } else {
+      Send(message);
+    }
+  }
+}
+
+void TransferEngine::Greet(const std::shared_ptr<Lane>& lane) {
+  std::shared_ptr<ParameterEndpoint> endpoint;
+  {
+    MutexLock lock(mutex_);
+    endpoint = lane->endpoint;
+  }
+  if (endpoint == nullptr) {
+    auto connected = options_.connect(lane->server);
+    if (!connected.ok()) return TakeGreeting(lane, connected.status());
+    endpoint = *std::move(connected);
+    MutexLock lock(mutex_);
+    if (!closed_) lane->endpoint = endpoint;
+  }
+  v1::HelloRequest request;
+  request.set_protocol_min(kProtocol);
+  request.set_protocol_max(kProtocol);
+  request.set_build(options_.build);
+  request.set_worker(options_.worker);
+  endpoint->Hello(request, options_.clock->Now() + options_.rpc_timeout,
+                  [self = shared_from_this(), lane](absl::StatusOr<v1::HelloReply> reply) {
+                    self->TakeGreeting(lane, reply);
+                  });
+}
+
+void TransferEngine::TakeGreeting(const std::shared_ptr<Lane>& lane,
+                                  const absl::StatusOr<v1::HelloReply>& reply) {
+  Effects effects;
+  {
+    MutexLock lock(mutex_);
+    --lane->calls;
+    if (!reply.ok()) {
+      Rest(lane, reply.status(), effects);
+    } else if (reply->server_incarnation() != lane->server.incarnation()) {
+      Rest(lane, StaleIncarnation(lane->server.name()), effects);
+    } else {
+      lane->state = Lane::State::kOpen;
+      lane->backoff = nullptr;
+      lane->credit_bytes = reply->credit_bytes();
+      lane->payload_bytes = std::clamp<uint64_t>(reply->payload_bytes(), 1, kMaxPayloadBytes);
+      effects.to_pump.push_back(lane);
+    }
+  }
+  Perform(std::move(effects));
+}
+
+void TransferEngine::Rest(const std::shared_ptr<Lane>& lane, const absl::Status& why,
+                          Effects& effects) {
+  lane->state = Lane::State::kResting;
+  absl::flat_hash_set<std::shared_ptr<Transfer>> waiting;
+  for (const Batch& batch : lane->fresh) waiting.insert(batch.transfer);
+  for (const WireMessage* message : lane->again) waiting.insert(message->transfer);
+  const bool fails = Judge(why, follows_attempts()) == Verdict::kFail;
+  for (const std::shared_ptr<Transfer>& transfer : waiting) {
+    transfer->last_problem = absl::StrCat("server ", lane->server.name(), " (",
+                                          lane->server.address(), "): ", why.message());
+    if (fails) Fail(transfer, absl::Status(why.code(), transfer->last_problem), effects);
+  }
+  if (lane->backoff == nullptr) {
+    lane->backoff = NewBackoff(*options_.clock, options_.seed ^ lane->server.incarnation());
+  }
+  options_.executor->RunAfter(lane->backoff->Next(), [weak = weak_from_this(), lane] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    {
+      MutexLock lock(self->mutex_);
+      lane->state = Lane::State::kNew;
+    }
+    self->Pump(lane);
+  });
+}
+
+WireMessage* TransferEngine::NextMessage(const std::shared_ptr<Lane>& lane) {
+  if (lane->state != Lane::State::kOpen || !routes_->placed()) return nullptr;
+  const bool idle = lane->in_flight_bytes == 0;
+  WireMessage* message = nullptr;
+  if (!lane->again.empty()) {
+    message = lane->again.front();
+    if (!idle && lane->in_flight_bytes + message->bytes > lane->credit_bytes) return nullptr;
+    lane->again.pop_front();
+  } else if (!lane->fresh.empty()) {
+    if (!idle && lane->in_flight_bytes + lane->payload_bytes > lane->credit_bytes) return nullptr;
+    message = Cut(lane);
+  } else {
+    return nullptr;
+  }
+  message->state = MessageState::kInFlight;
+  message->routes = routes_;
+  lane->in_flight_bytes += message->bytes;
+  ++lane->calls;
+  return message;
+}
+
+WireMessage* TransferEngine::Cut(const std::shared_ptr<Lane>& lane) {
+  Batch& batch = lane->fresh.front();
+  auto message = std::make_unique<WireMessage>();
+  message->id = ++last_message_;
+  message->transfer = batch.transfer;
+  message->call = batch.call;
+  message->pieces = TakeMessage(
+      batch.pieces, std::min(lane->payload_bytes, std::max<uint64_t>(lane->credit_bytes, 1)));
+  message->bytes = WireBytes(message->pieces);
+  message->lane = lane;
+  if (batch.pieces.empty()) {
+    lane->fresh.pop_front();  // the message takes its place in `open`
+  } else {
+    ++message->transfer->open;
+  }
+  return (messages_[message->id] = std::move(message)).get();
+}
+
+template <typename Request>
+Request TransferEngine::HeaderOf(const WireMessage& message, Request request) {
+  const v1::JobView& view = message.routes->view();
+  v1::RequestContext& context = *request.mutable_context();
+  context.set_run_id(view.run_id());
+  context.set_attempt(view.attempt());
+  context.set_generation(view.generation());
+  context.set_shard_map_version(view.shard_map().version());
+  context.set_worker(options_.worker);
+  context.set_server_incarnation(message.lane->server.incarnation());
+  const bool pushes = message.call == Call::kPush || message.call == Call::kPushPull;
+  for (const Piece& piece : message.pieces) {
+    v1::Segment& segment = *request.add_segments();
+    segment.set_shard(piece.shard);
+    segment.set_first_element(piece.first_element);
+    segment.set_count(piece.elements);
+    if (pushes) {
+      const absl::Span<uint64_t> versions = VersionsOf(*message.routes, piece);
+      if (!versions.empty()) {
+        segment.set_have_version(*std::min_element(versions.begin(), versions.end()));
+      }
+      segment.set_absent(piece.source == nullptr);
+    }
+  }
+  return request;
+}
+
+v1::PushRequest TransferEngine::PushHeaderOf(const WireMessage& message) {
+  v1::PushRequest request = HeaderOf(message, message.transfer->push);
+  if (message.transfer->attempt == attempt_ && ledger_.cut() != 0) {
+    request.set_cut(ledger_.cut());
+    request.set_cut_sequence(ledger_.cut_sequence(request.group()));
+  }
+  return request;
+}
+
+absl::Span<uint64_t> TransferEngine::VersionsOf(const Routes& routes, const Piece& piece) {
+  if (routes.view().attempt() != routes_->view().attempt() ||
+      routes.num_chunks() != have_versions_.size()) {
+    return {};
+  }
+  const uint64_t first =
+      routes.first_chunk(piece.shard) + piece.first_element / piece.chunk_elements;
+  const uint64_t count = (piece.elements + piece.chunk_elements - 1) / piece.chunk_elements;
+  return absl::MakeSpan(have_versions_).subspan(first, count);
+}
+
+Payload TransferEngine::PayloadOf(const WireMessage& message) {
+  auto hold = std::make_unique<PayloadHold>();
+  hold->engine = shared_from_this();
+  hold->transfer = message.transfer;
+  uint64_t small_bytes = 0;
+  for (const Piece& piece : message.pieces) {
+    if (piece.source != nullptr && piece.data_bytes() < kSmallBytes)
+      small_bytes += piece.data_bytes();
+  }
+  hold->small.reserve(small_bytes);  // never moves: slices point into it
+  std::vector<Payload::Slice> slices;
+  for (const Piece& piece : message.pieces) {
+    if (piece.source == nullptr) continue;
+    const std::byte* data = piece.source;
+    if (piece.data_bytes() < kSmallBytes) {
+      data = hold->small.data() + hold->small.size();
+      hold->small.insert(hold->small.end(), piece.source, piece.source + piece.data_bytes());
+    }
+    if (!slices.empty() && slices.back().data + slices.back().size == data) {
+      slices.back().size += piece.data_bytes();
+    } else {
+      slices.push_back({data, piece.data_bytes()});
+    }
+  }
+  Payload payload;
+  if (slices.empty()) return payload;
+  hold->slices = slices.size();
+  PayloadHold* const owner =
+      hold.release();  // each slice's release counts down; the last one deletes
+  for (const Payload::Slice& slice : slices) {
+    payload.Append(slice.data, slice.size, owner, &PayloadHold::Release);
+  }
+  return payload;
+}
+
+void TransferEngine::Send(WireMessage* message) {
+  std::shared_ptr<ParameterEndpoint> endpoint;
+  v1::PullRequest pull;
+  v1::PushRequest push;
+  v1::AssignRequest assign;
+  {
+    MutexLock lock(mutex_);
+    endpoint = message->lane->endpoint;
+    if (message->call == Call::kPull) {
+      pull.set_step(message->transfer->pull_step);
+      pull = HeaderOf(*message, std::move(pull));
+    } else if (message->call == Call::kAssign) {
+      assign = HeaderOf(*message, std::move(assign));
+    } else {
+      push = PushHeaderOf(*message);
+    }
+    if (message->call != Call::kPull && endpoint != nullptr) ++message->transfer->holds;
+  }
+  const auto self = shared_from_this();
+  if (endpoint == nullptr) return TakePush(message, absl::CancelledError("closing"), {});
+  const absl::Time deadline =
+      std::min(message->transfer->deadline, options_.clock->Now() + options_.rpc_timeout);
+  if (message->call == Call::kPull) {
+    endpoint->Pull(pull, deadline, [self, message](absl::StatusOr<PullResult> answer) {
+      self->TakePull(message, std::move(answer));
+    });
+    return;
+  }
+  // The message may be gone as soon as it is sent.
+  const std::shared_ptr<Transfer> transfer = message->transfer;
+  Payload payload = PayloadOf(*message);
+  const bool held = payload.size() > 0;
+  const auto take_push = [self, message](const auto& answer, const v1::PushOutcome& outcome) {
+    self->TakePush(message, answer.status(), outcome);
+  };
+  switch (message->call) {
+    case Call::kPushPull:
+      endpoint->PushPull(push, std::move(payload), deadline,
+                         [self, message](absl::StatusOr<PullResult> answer) {
+                           self->TakePull(message, std::move(answer));
+                         });
+      break;
+    case Call::kPush:
+      endpoint->Push(push, std::move(payload), deadline,
+                     [take_push](absl::StatusOr<v1::PushReply> answer) {
+                       take_push(answer, answer.ok() ? answer->outcome() : v1::PushOutcome());
+                     });
+      break;
+    default:
+      endpoint->Assign(assign, std::move(payload), deadline,
+                       [take_push](absl::StatusOr<v1::AssignReply> answer) {
+                         take_push(answer, v1::PushOutcome());
+                       });
+  }
+  if (!held) TakeRelease(transfer);
+}
+
+}  // namespace weir
