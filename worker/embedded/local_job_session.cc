@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/embedded/local_job_session.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/declaration_proto.h"
+#include "client/job_info.h"
+#include "common/clock.h"
+#include "common/random_id.h"
+#include "common/status_macros.h"
+#include "sharding/layout.h"
+
+namespace weir {
+namespace {
+
+uint64_t BatchOf(const v1::JobSpec& spec) {
+  const auto& batch = spec.data().batch();
+  const uint64_t replicas = std::max<uint64_t>(1, spec.replicas_per_worker());
+  return std::max<uint64_t>(1,
+                            batch.has_global() ? batch.global() : batch.per_replica() * replicas);
+}
+
+uint64_t TotalExamples(const v1::JobSpec& spec) {
+  const v1::Extent& length = spec.length();
+  if (length.has_examples()) return length.examples();
+  if (length.has_steps()) return length.steps() * BatchOf(spec);
+  // Less a little, so that 0.1 of 60,000 is not rounded up to 6,001.
+  return static_cast<uint64_t>(
+      std::ceil(length.epochs() * static_cast<double>(spec.train_examples()) - 1e-6));
+}
+
+absl::Status CheckSpec(const v1::JobSpec& spec) {
+  if (spec.name().empty()) return absl::InvalidArgumentError("a job needs a name");
+  if (!std::isfinite(spec.length().epochs()) || spec.length().epochs() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("epochs: ", spec.length().epochs(), " is no length of training"));
+  }
+  return absl::OkStatus();
+}
+
+ParameterServer::Options ServerOptions(const LocalJobOptions& options, uint64_t incarnation,
+                                       Executor* executor) {
+  ParameterServer::Options server;
+  server.name = "local";
+  server.incarnation = incarnation;
+  server.memory_limit_bytes = options.memory_limit_bytes;
+  server.clock = &Clock::Real();
+  server.executor = executor;
+  return server;
+}
+
+v1::JobView FirstView(const v1::JobSpec& spec, uint64_t worker) {
+  v1::JobView view;
+  view.set_run_id(RandomId());
+  view.set_name(spec.name());
+  view.set_version(1);
+  view.set_term(1);
+  view.set_attempt(1);
+  view.set_generation(1);
+  view.set_state(v1::JOB_STATE_WAITING);
+  view.set_message("nothing is declared yet");
+  *view.mutable_spec() = spec;
+  view.mutable_spec()->set_workers(1);
+  view.mutable_spec()->set_min_workers(1);
+  view.mutable_spec()->mutable_regime()->set_kind(v1::REGIME_ASYNC);
+  view.add_members()->set_worker(worker);
+  return view;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalJobSession>> LocalJobSession::Create(
+    const LocalJobOptions& options) {
+  WEIR_RETURN_IF_ERROR(CheckSpec(options.spec));
+  std::unique_ptr<LocalJobSession> session(new LocalJobSession(options));
+  WEIR_RETURN_IF_ERROR(session->server_->ApplyView(session->view_));
+  return session;
+}
+
+LocalJobSession::LocalJobSession(const LocalJobOptions& options)
+    : worker_(RandomId()),
+      server_incarnation_(RandomId()),
+      executor_(Executor::CreatePool(std::max(1, options.threads))),
+      server_(std::make_unique<ParameterServer>(
+          ServerOptions(options, server_incarnation_, executor_.get()))),
+      view_(FirstView(options.spec, worker_)),
+      ranges_({.epoch_examples = options.spec.train_examples(),
+               .batch = BatchOf(options.spec),
+               .total_examples = TotalExamples(options.spec)}) {}
+
+LocalJobSession::~LocalJobSession() = default;
+
+void LocalJobSession::Attach(std::weak_ptr<ViewListener> client) {
+  MutexLock lock(mutex_);
+  client_ = std::move(client);
+}
+
+JobInfo LocalJobSession::Info() const {
+  MutexLock lock(mutex_);
+  return InfoOf(view_, worker_);
+}
+
+v1::JobView LocalJobSession::Change(v1::JobState state) {
+  view_.set_version(view_.version() + 1);
+  view_.set_state(state);
+  view_.clear_message();
+  return view_;
+}
+
+absl::Status LocalJobSession::Publish(const v1::JobView& view) {
+  std::shared_ptr<ViewListener> client;
+  {
+    MutexLock lock(mutex_);
+    client = client_.lock();
+  }
+  WEIR_RETURN_IF_ERROR(server_->ApplyView(view));
+  if (client == nullptr) return absl::OkStatus();
+  return client->OnView(std::make_shared<const v1::JobView>(view));
+}
+
+absl::Status LocalJobSession::Declare(const Declaration& declaration) {
+  v1::Declaration proto = ToProto(declaration);
+  WEIR_RETURN_IF_ERROR(CheckDeclaration(proto));
+  std::vector<VariableExtent> extents;
+  for (const v1::Variable& variable : proto.variables()) {
+    extents.push_back({ElementsOf(variable), SizeOf(variable.dtype())});
+  }
+  v1::JobView view;
+  {
+    MutexLock lock(mutex_);
+    if (view_.has_declaration()) {
+      google::protobuf::util::MessageDifferencer differencer;
+      std::string differences;
+      differencer.ReportDifferencesToString(&differences);
+      if (differencer.Compare(view_.declaration(), proto)) return absl::OkStatus();
+      return absl::FailedPreconditionError(
+          absl::StrCat("another declaration came before: ", differences));
+    }
+    WEIR_RETURN_IF_ERROR(CheckLayout(extents, view_.spec().shard_bytes()));
+    const Layout layout(extents, view_.spec().shard_bytes());
+    v1::ShardMap& map = *view_.mutable_shard_map();
+    map.set_version(1);
+    map.set_shard_bytes(layout.shard_bytes());
+    map.set_chunk_bytes(layout.chunk_bytes());
+    map.add_servers()->set_name("local");
+    map.mutable_servers(0)->set_incarnation(server_incarnation_);
+    map.mutable_servers(0)->set_address("in this process");
+    map.mutable_server_of_shard()->Resize(static_cast<int>(layout.shards().size()), 0);
+    *view_.mutable_declaration() = std::move(proto);
+    view_.set_initialiser(worker_);
+    view = Change(v1::JOB_STATE_INITIALISING);
+  }
+  return Publish(view);
+}
+
+absl::StatusOr<JobInfo> LocalJobSession::WaitUntilReady(absl::Duration) {
+  std::shared_ptr<ViewListener> client;
+  JobInfo info;
+  {
+    MutexLock lock(mutex_);
+    info = InfoOf(view_, worker_);
+    client = client_.lock();
+  }
+  if (!IsReady(info)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job is not ready, and nobody else can make it so: ", info.message));
+  }
+  if (client != nullptr) client->Adopt(info.attempt);
+  return info;
+}
+
+absl::Status LocalJobSession::ReportInitialised() {
+  v1::JobView view;
+  {
+    MutexLock lock(mutex_);
+    if (view_.state() == v1::JOB_STATE_RUNNING) return absl::OkStatus();
+    if (view_.state() != v1::JOB_STATE_INITIALISING) {
+      return absl::FailedPreconditionError("no initial values are expected now");
+    }
+    view = Change(v1::JOB_STATE_RUNNING);
+  }
+  return Publish(view);
+}
+
+absl::StatusOr<BarrierResult> LocalJobSession::Barrier(const std::string&,
+                                                       const std::map<std::string, double>& values,
+                                                       absl::Duration) {
+  return BarrierResult{values, 1};
+}
+
+absl::StatusOr<TakenRanges> LocalJobSession::TakeRanges(uint64_t examples) {
+  MutexLock lock(mutex_);
+  return ranges_.Take(examples);
+}
+
+void LocalJobSession::ReportProgress(const Progress&) {}
+
+absl::StatusOr<std::string> LocalJobSession::SaveCheckpoint(const std::map<std::string, double>&) {
+  return absl::UnimplementedError("checkpoints of local jobs are still to come");
+}
+
+absl::Status LocalJobSession::Leave(bool finished, const std::string& reason) {
+  v1::JobView view;
+  {
+    MutexLock lock(mutex_);
+    if (view_.state() == v1::JOB_STATE_FINISHED || view_.state() == v1::JOB_STATE_FAILED) {
+      return absl::OkStatus();
+    }
+    Change(finished ? v1::JOB_STATE_FINISHED : v1::JOB_STATE_FAILED);
+    view_.set_message(reason);
+    view = view_;
+  }
+  return Publish(view);
+}
+
+}  // namespace weir

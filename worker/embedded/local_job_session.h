@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "client/view_listener.h"
+#include "common/executor.h"
+#include "common/mutex.h"
+#include "server/parameter_server.h"
+#include "weir/job_session.h"
+#include "weir/v1/view.pb.h"
+#include "worker/embedded/local_job.h"
+#include "worker/embedded/local_ranges.h"
+
+namespace weir {
+
+// The membership of a job's only worker, together with what would be its coordinator and its
+// server.
+//
+//   WAITING --Declare--> INITIALISING --ReportInitialised--> RUNNING --Leave--> FINISHED | FAILED
+//
+// To the server the job is asynchronous: with one worker that is the same, bit for bit, and needs
+// no agreement on steps. Thread-safe.
+class LocalJobSession final : public JobSession {
+ public:
+  // Errors: InvalidArgument - the spec.
+  static absl::StatusOr<std::unique_ptr<LocalJobSession>> Create(const LocalJobOptions& options);
+  ~LocalJobSession() override;
+
+  // The client that follows this session's views; it has ended when the session does.
+  void Attach(std::weak_ptr<ViewListener> client);
+
+  uint64_t worker() const { return worker_; }
+  ParameterServer& server() { return *server_; }
+  Executor& executor() { return *executor_; }
+
+  JobInfo Info() const override;
+  absl::Status Declare(const Declaration& declaration) override;
+  absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration timeout) override;
+  absl::Status ReportInitialised() override;
+  absl::StatusOr<BarrierResult> Barrier(const std::string& name,
+                                        const std::map<std::string, double>& values,
+                                        absl::Duration timeout) override;
+  absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples) override;
+  void ReportProgress(const Progress& progress) override;
+  absl::StatusOr<std::string> SaveCheckpoint(const std::map<std::string, double>& metrics) override;
+  absl::Status Leave(bool finished, const std::string& reason) override;
+
+ private:
+  explicit LocalJobSession(const LocalJobOptions& options);
+
+  v1::JobView Change(v1::JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Publish(const v1::JobView& view);
+
+  const uint64_t worker_;  // incarnation
+  const uint64_t server_incarnation_;
+  // The server's timers run on the executor, so it ends first.
+  const std::unique_ptr<Executor> executor_;
+  const std::unique_ptr<ParameterServer> server_;
+
+  mutable Mutex mutex_;
+  v1::JobView view_ ABSL_GUARDED_BY(mutex_);
+  std::weak_ptr<ViewListener> client_ ABSL_GUARDED_BY(mutex_);
+  LocalRanges ranges_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace weir
