@@ -32,7 +32,7 @@ struct ChunkRecord {
 };
 
 // Bytes of an element; 0 for a dtype that we do not know.
-uint64_t ElementBytes(v1::DType dtype);
+uint64_t DTypeBytes(v1::DType dtype);
 
 // Replaces `to` by the record's bytes.
 // Errors: InvalidArgument - the spans do not fit the counts.
