@@ -59,6 +59,8 @@ rocksdb::Options PartOptions() {
   options.disable_auto_compactions = true;
   options.paranoid_checks = true;
   options.info_log = std::make_shared<SilentLogger>();
+  // A part may travel; which machine wrote it is nobody's business.
+  options.db_host_id = "";
   // No threads and no files for statistics in a database that lives for seconds.
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;

@@ -99,8 +99,8 @@ TEST(ChunkRecord, EveryDTypeRoundTrips) {
 }
 
 TEST(ChunkRecord, TheBytesAreThoseOfThePage) {
-  // Fields one by one, as docs/checkpoints.md lists them; the digest was computed by libxxhash from a
-  // record put together in another language.
+  // Fields one by one, as docs/checkpoints.md lists them; the digest was computed by libxxhash from
+  // a record put together in another language.
   const std::string bytes = Encoded(Sample().record);
   EXPECT_EQ(bytes.substr(0, 8), "WEIRCHNK");
   EXPECT_EQ(LoadU32(bytes.data() + 8), 1);

@@ -198,7 +198,7 @@ TEST_F(PartTest, FlippedBitsAreFoundAndNamed) {
     const std::string path = part.directory() + "/" + file.name();
     WEIR_ASSERT_OK_AND_ASSIGN(const std::string contents, files_.ReadFile(path, 1 << 20));
     // Every byte of the small files, every ninth of RocksDB's options.
-    for (size_t at = 0; at < contents.size(); at += contents.size() > 2000 ? 9 : 1) {
+    for (size_t at = 0; at<contents.size(); at += contents.size()> 2000 ? 9 : 1) {
       std::string damaged = contents;
       damaged[at] ^= static_cast<char>(1 << (at % 8));
       WEIR_ASSERT_OK(files_.WriteFile(path, damaged));

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "checkpoint/part_writer.h"
 #include "common/status_macros.h"
+#include "weir/v1/coordinator.pb.h"
 
 namespace weir {
 
@@ -41,6 +42,36 @@ class SamplePart {
     second.slots = {};
     ChunkRecord third{.shard = ShardId{9}, .chunk = 0, .dtype = v1::DTYPE_I64, .elements = 2};
     return {first, second, third};
+  }
+
+  // Of a job with one server that holds both shards, and none between them.
+  static v1::Manifest ManifestOf(v1::CheckpointPart part) {
+    part.set_server("server-0");
+    part.set_directory("/data/checkpoints/server-0/job/00000001-1");
+    part.set_cut(7);
+    part.set_attempt(2);
+    part.set_step(40);
+    part.add_group_steps(3);
+    part.add_group_steps(40);
+    v1::SequenceMark& mark = *part.add_marks();
+    mark.set_worker(0xfedcba9876543210);
+    mark.set_group(1);
+    mark.set_sequence(40);
+    v1::Manifest manifest;
+    manifest.set_format(1);
+    manifest.set_id("00000001-1");
+    manifest.set_job("job");
+    manifest.set_step(40);
+    manifest.set_examples(5120);
+    manifest.set_cut(7);
+    v1::Variable& weights = *manifest.mutable_declaration()->add_variables();
+    weights.set_name("weights");
+    weights.set_dtype(v1::DTYPE_F32);
+    weights.add_shape(8);
+    weights.set_group(1);
+    (*manifest.mutable_metrics())["accuracy"] = 0.5;
+    *manifest.add_parts() = std::move(part);
+    return manifest;
   }
 
  private:
