@@ -42,7 +42,7 @@ class Payload {
   // `release(owner)` is called once when the bytes are no longer needed; nullptr: they outlive this.
   void Append(const void* data, size_t size, void* owner = nullptr, Release release = nullptr) {
     slices_.push_back({static_cast<const std::byte*>(data), size});
-    owners_.push_back({owner, release});
+    owners_.push_back({owner, release, size_});
     size_ += size;
   }
 
@@ -51,14 +51,28 @@ class Payload {
 
   // Hands slice i's owner over to the caller, who calls release(owner) in our place.
   std::pair<void*, Release> TakeOwner(size_t i) {
-    const Owner owner = std::exchange(owners_[i], {});
-    return {owner.object, owner.release};
+    return {std::exchange(owners_[i].object, nullptr), std::exchange(owners_[i].release, nullptr)};
+  }
+
+  // The slice that holds byte `offset`, which is below size(), and the offset of its first byte.
+  struct Position {
+    size_t slice;
+    size_t begin;
+  };
+  Position Find(size_t offset) const {
+    // The last one that begins at or before it; empty ones before it begin there too.
+    const auto next =
+        std::upper_bound(owners_.begin(), owners_.end(), offset,
+                         [](size_t wanted, const Owner& owner) { return wanted < owner.begin; });
+    const auto slice = static_cast<size_t>(next - owners_.begin()) - 1;
+    return {slice, owners_[slice].begin};
   }
 
  private:
   struct Owner {
     void* object = nullptr;
     Release release = nullptr;
+    size_t begin = 0;  // of its slice within the payload
   };
   std::vector<Slice> slices_;
   std::vector<Owner> owners_;
@@ -72,15 +86,14 @@ class Payload {
 template <typename Fn>
 void ForEachRun(const Payload& payload, size_t offset, size_t elements, size_t element_bytes,
                 Fn&& fn) {
+  if (elements == 0 || offset >= payload.size()) return;
   std::byte straddling[16];
   size_t straddling_bytes = 0;
   size_t done = 0;
-  for (const Payload::Slice& slice : payload.slices()) {
+  const Payload::Position start = payload.Find(offset);
+  offset -= start.begin;
+  for (const Payload::Slice& slice : payload.slices().subspan(start.slice)) {
     if (done == elements) return;
-    if (offset >= slice.size) {
-      offset -= slice.size;
-      continue;
-    }
     const std::byte* data = slice.data + offset;
     size_t left = slice.size - offset;
     offset = 0;
