@@ -20,6 +20,7 @@ namespace {
 
 constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 constexpr absl::Duration kAskTimeout = absl::Milliseconds(500);
+constexpr char kProgressMark[] = " samples/s";
 constexpr int kReplacements = 1;  // of one worker
 constexpr int kBadJob =
     2;  // exit status of a worker that cannot do this job; another one can't either
@@ -101,7 +102,10 @@ absl::Status JobRun::StartWorker(int rank) {
 
 void JobRun::TakeLine(const std::string& name, const std::string& line) {
   if (cluster_) cluster_->TakeLine(name, line);
-  if (workers_.count(name) != 0) console_.Line(name, line);
+  // Each worker's own progress stays in its log: the one shown here is the whole job's.
+  if (workers_.count(name) != 0 && !absl::StrContains(line, kProgressMark)) {
+    console_.Line(name, line);
+  }
 }
 
 void JobRun::TakeExit(const std::string& name, const ExitState& state) {

@@ -36,11 +36,12 @@ std::string Script(const std::string& points, const std::string& picture,
   return absl::StrCat(
       "set terminal pngcairo size 960,540 font 'DejaVu Sans,11'\n", "set output ", Quoted(picture),
       "\n", "set title ", Quoted(title), " noenhanced\n",
-      "set xlabel 'examples'\nset ylabel 'loss'\nset y2label 'accuracy'\n"
+      "set xlabel 'epoch'\nset ylabel 'loss'\nset y2label 'accuracy'\n"
       "set ytics nomirror\nset y2tics\nset y2range [0:1]\nset grid\nset key outside bottom center "
       "horizontal\n",
       "plot ", Quoted(points), " using 1:2 with lines lw 1.5 title 'training loss', ",
-      Quoted(points), " using 1:3 axes x1y2 with lines lw 1.5 title 'training accuracy'\n");
+      Quoted(points), " using 1:3 axes x1y2 with lines lw 1.5 title 'training accuracy', ",
+      Quoted(points), " using 1:4 axes x1y2 with points pt 7 title 'test accuracy'\n");
 }
 
 }  // namespace
@@ -49,11 +50,13 @@ std::string CurvePoints(const std::string& metrics_jsonl) {
   std::vector<std::pair<double, std::string>> points;
   for (absl::string_view line : absl::StrSplit(metrics_jsonl, '\n')) {
     const json point = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-    if (!point.is_object() || !point.contains("loss")) continue;
-    const std::string x = NumberOrNan(point, point.contains("examples") ? "examples" : "step");
-    if (x == "nan") continue;
-    points.emplace_back(std::stod(x), absl::StrCat(x, " ", NumberOrNan(point, "loss"), " ",
-                                                   NumberOrNan(point, "accuracy")));
+    const std::string epoch = point.is_object() ? NumberOrNan(point, "epoch") : "nan";
+    if (epoch == "nan" || (!point.contains("loss") && !point.contains("test_accuracy"))) continue;
+    points.emplace_back(
+        point["epoch"].get<double>(),
+        absl::StrJoin({epoch, NumberOrNan(point, "loss"), NumberOrNan(point, "accuracy"),
+                       NumberOrNan(point, "test_accuracy")},
+                      " "));
   }
   // Several workers write in turn.
   std::stable_sort(points.begin(), points.end(),

@@ -112,12 +112,13 @@ TEST(RunSummary, AWorkersSummaryThatIsNoObjectIsRefused) {
   EXPECT_THAT(SummaryJson("[1", {}), HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("")));
 }
 
-TEST(LossCurve, PointsAreInTheOrderOfExamplesAndBrokenLinesArePassedOver) {
-  EXPECT_EQ(CurvePoints("{\"examples\": 20, \"loss\": 0.5, \"accuracy\": 0.25}\n"
-                        "{\"examples\": 10, \"loss\": 1}\n"
+TEST(LossCurve, PointsAreInTheOrderOfEpochsAndBrokenLinesArePassedOver) {
+  EXPECT_EQ(CurvePoints("{\"epoch\": 0.5, \"loss\": 0.5, \"accuracy\": 0.25}\n"
+                        "{\"epoch\": 0.25, \"loss\": 1}\n"
+                        "{\"epoch\": 1, \"test_accuracy\": 0.75}\n"
                         "{\"note\": 1}\n"
-                        "{\"examples\": 30, \"lo"),
-            "10 1 nan\n20 0.5 0.25\n");
+                        "{\"epoch\": 2, \"lo"),
+            "0.25 1 nan nan\n0.5 0.5 0.25 nan\n1 nan nan 0.75\n");
 }
 
 TEST(ResolvedJob, NameWorkersAndRegimeAreRead) {

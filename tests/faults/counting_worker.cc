@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/faults/counting_worker.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/status_macros.h"
+#include "weir/v1/job_spec.pb.h"
+
+namespace weir {
+namespace {
+
+void Say(const std::string& line) {
+  std::cout << line << std::endl;
+}
+
+v1::JobSpec SpecOf(const CountingWorker::Options& options) {
+  v1::JobSpec spec;
+  spec.set_name(options.job);
+  spec.set_workers(options.workers);
+  spec.set_min_workers(options.min_workers == 0 ? options.workers : options.min_workers);
+  spec.set_replicas_per_worker(1);
+  spec.mutable_regime()->set_kind(options.sync ? v1::REGIME_SYNC : v1::REGIME_ASYNC);
+  spec.mutable_length()->set_steps(options.steps);
+  spec.mutable_checkpoint()->set_keep(3);
+  spec.set_shard_bytes(256 << 10);
+  return spec;
+}
+
+}  // namespace
+
+CountingWorker::CountingWorker(Options options) : options_(std::move(options)) {
+  for (const uint64_t elements :
+       {options_.elements - options_.elements / 4, options_.elements / 4}) {
+    weights_.emplace_back(elements, 0.0f);
+    gradients_.emplace_back(elements, -1.0f);
+  }
+}
+
+absl::Status CountingWorker::Run() {
+  WEIR_RETURN_IF_ERROR(Join());
+  WEIR_RETURN_IF_ERROR(GetReady());
+  while (step_ < options_.steps) {
+    if (options_.leave_at != 0 && step_ >= options_.leave_at) {
+      return job_.session->Leave(/*finished=*/true, "no more data");
+    }
+    const absl::Status status = Step();
+    if (status.ok()) continue;
+    Say(absl::StrCat("step ", step_, " failed: ", status.ToString()));
+    if (!absl::IsAborted(status)) return status;
+    WEIR_RETURN_IF_ERROR(GetReady());
+    const JobInfo info = job_.session->Info();
+    Say(absl::StrCat("resumed at step ", step_, " attempt=", info.attempt,
+                     " lost=", info.lost_steps));
+  }
+  return Finish();
+}
+
+absl::Status CountingWorker::Join() {
+  JoinOptions join;
+  join.coordinator = options_.coordinator;
+  join.serialized_spec = SpecOf(options_).SerializeAsString();
+  join.timeout = options_.timeout;
+  WEIR_ASSIGN_OR_RETURN(job_, JoinJob(join));
+  Say(absl::StrCat("joined rank=", job_.session->Info().rank));
+  Declaration declaration;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    VariableSpec variable;
+    variable.name = absl::StrCat("w", i);
+    variable.shape = {weights_[i].size()};
+    declaration.variables.push_back(variable);
+  }
+  OptimizerGroup group;
+  group.name = "sgd";
+  group.learning_rate.base = 1;
+  group.optimizer = Sgd{};
+  declaration.groups.push_back(group);
+  return job_.session->Declare(declaration);
+}
+
+absl::Status CountingWorker::GetReady() {
+  WEIR_ASSIGN_OR_RETURN(JobInfo info, job_.session->WaitUntilReady(options_.timeout));
+  if (info.state == JobState::kInitialising && info.initialiser) {
+    std::vector<PushItem> values;
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      std::fill(weights_[i].begin(), weights_[i].end(), 0.0f);
+      values.push_back({i, weights_[i].data(), weights_[i].size() * sizeof(float)});
+    }
+    WEIR_RETURN_IF_ERROR(job_.parameters->Assign(values));
+    WEIR_RETURN_IF_ERROR(job_.session->ReportInitialised());
+    WEIR_ASSIGN_OR_RETURN(info, job_.session->WaitUntilReady(options_.timeout));
+  }
+  step_ = info.resume_step;
+  for (const JobInfo::Member& member : info.members) {
+    if (options_.sync && member.rank == info.rank) step_ = std::max(step_, member.first_step);
+  }
+  group_step_ = step_;
+  return Pull();
+}
+
+std::vector<PullItem> CountingWorker::Weights() {
+  std::vector<PullItem> items;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    items.push_back({i, weights_[i].data(), weights_[i].size() * sizeof(float)});
+  }
+  return items;
+}
+
+absl::Status CountingWorker::Pull() {
+  PullOptions options;
+  options.step = options_.sync ? step_ : 0;
+  options.timeout = options_.timeout;
+  return job_.parameters->Pull(Weights(), options).status();
+}
+
+absl::Status CountingWorker::Step() {
+  absl::SleepFor(options_.step_time);
+  if (options_.hold_at >= 0 && step_ == static_cast<uint64_t>(options_.hold_at)) {
+    Say(absl::StrCat("waiting at step ", step_));
+    while (true) pause();
+  }
+  std::vector<PushItem> gradients;
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    gradients.push_back({i, gradients_[i].data(), gradients_[i].size() * sizeof(float)});
+  }
+  PushOptions options;
+  options.step = step_;
+  options.group_step = group_step_;
+  options.examples = 1;
+  options.timeout = options_.timeout;
+  WEIR_RETURN_IF_ERROR(job_.parameters->PushPull(gradients, Weights(), options).status());
+  Say(absl::StrCat("step ", step_, " weight ", WeightText()));
+  ++step_;
+  ++group_step_;
+  Progress progress;
+  progress.step = step_;
+  progress.examples = step_;
+  job_.session->ReportProgress(progress);
+  return absl::OkStatus();
+}
+
+std::string CountingWorker::WeightText() const {
+  const float first = weights_[0][0];
+  for (const std::vector<float>& weights : weights_) {
+    for (const float weight : weights) {
+      if (weight != first) return "mixed";
+    }
+  }
+  return absl::StrCat(first);
+}
+
+absl::Status CountingWorker::Finish() {
+  WEIR_RETURN_IF_ERROR(job_.session->Barrier("end", {}, options_.timeout).status());
+  WEIR_RETURN_IF_ERROR(Pull());
+  const JobInfo info = job_.session->Info();
+  Say(absl::StrCat("finished weight=", WeightText(), " attempt=", info.attempt,
+                   " lost=", info.lost_steps));
+  WEIR_RETURN_IF_ERROR(job_.session->Barrier("done", {}, options_.timeout).status());
+  return job_.session->Leave(/*finished=*/true, "");
+}
+
+}  // namespace weir

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "tests/faults/counting_worker.h"
+
+int main(int argc, char** argv) {
+  weir::CountingWorker::Options options;
+  int step_ms = 0;
+  bool async = false;
+  CLI::App app("A worker without a model, for tests of faults.");
+  app.add_option("--coordinator", options.coordinator)->required();
+  app.add_option("--job", options.job);
+  app.add_option("--workers", options.workers);
+  app.add_option("--min-workers", options.min_workers);
+  app.add_flag("--async", async);
+  app.add_option("--elements", options.elements);
+  app.add_option("--steps", options.steps);
+  app.add_option("--step-ms", step_ms);
+  app.add_option("--hold-at", options.hold_at);
+  app.add_option("--leave-at", options.leave_at);
+  CLI11_PARSE(app, argc, argv);
+  options.sync = !async;
+  options.step_time = absl::Milliseconds(step_ms);
+  const absl::Status status = weir::CountingWorker(options).Run();
+  if (!status.ok()) std::cout << "failed: " << status.ToString() << std::endl;
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/faults/fault_test.h"
+
+#include <filesystem>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace weir {
+
+std::string FaultTest::MakeFolder() {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  const std::string folder =
+      absl::StrCat(::testing::TempDir(), "/weir_", test->test_suite_name(), "_", test->name());
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+void FaultTest::StartCluster(int servers) {
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      cluster_,
+      ProcessCluster::Start({.servers = servers,
+                             .folder = folder_,
+                             .coordinator_flags = {"--lease-ms", "2000", "--heartbeat-ms", "200"},
+                             .server_flags = {}}));
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      coordinator_,
+      CoordinatorClient::Create({.address = cluster_->coordinator(), .clock = &Clock::Real()}));
+}
+
+void FaultTest::StartWorker(const std::string& name, std::vector<std::string> flags) {
+  flags.insert(flags.end(), {"--coordinator", cluster_->coordinator()});
+  WEIR_ASSERT_OK(cluster_->StartProgram(name, "counting-worker", flags));
+}
+
+void FaultTest::AwaitStep(const std::string& worker, uint64_t step) {
+  uint64_t seen = 0;
+  while (seen < step) {
+    const auto line = cluster_->WaitForLine(worker, "step ", kSoon);
+    WEIR_ASSERT_OK(line);
+    const std::vector<std::string> words = absl::StrSplit(*line, ' ');
+    if (words.size() != 4 || words[0] != "step" || words[2] != "weight") continue;
+    ASSERT_TRUE(absl::SimpleAtoi(words[1], &seen));
+  }
+}
+
+std::string FaultTest::AwaitFinish(const std::string& worker) {
+  const auto line = cluster_->WaitForLine(worker, "finished ", 2 * kSoon);
+  EXPECT_THAT(line, IsOk());
+  const auto state = cluster_->WaitForExit(worker, kSoon);
+  EXPECT_THAT(state, IsOk());
+  if (state.ok()) {
+    EXPECT_TRUE(state->ok()) << worker << ": " << state->ToString();
+  }
+  return line.ok() ? *line : "";
+}
+
+v1::JobStatus FaultTest::ShowJob(const std::string& job) {
+  v1::ShowJobRequest request;
+  request.set_job(job);
+  auto reply = coordinator_->Call(&CoordinatorStub::ShowJob, request, Clock::Real().Now() + kSoon);
+  EXPECT_THAT(reply, IsOk());
+  return reply.ok() ? reply->job() : v1::JobStatus();
+}
+
+v1::Manifest FaultTest::SaveCheckpoint(const std::string& job) {
+  v1::SaveCheckpointRequest request;
+  request.set_job(job);
+  auto reply =
+      coordinator_->Call(&CoordinatorStub::SaveCheckpoint, request, Clock::Real().Now() + kSoon);
+  EXPECT_THAT(reply, IsOk());
+  return reply.ok() ? reply->manifest() : v1::Manifest();
+}
+
+}  // namespace weir

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// `weir local`, as a person uses it.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "cli/child_process.h"
+#include "cli/local_state.h"
+#include "tests/support/process_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kSoon = absl::Seconds(60);
+
+struct Answer {
+  int code = -1;
+  std::string output;
+};
+
+class LocalClusterTest : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::remove_all(state_); }
+  void TearDown() override { Weir({"local", "down"}); }
+
+  // Runs the program to its end.
+  Answer Weir(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--state", state_});
+    auto weir =
+        ChildProcess::Start({.program = ProcessCluster::Program("weir"), .arguments = arguments});
+    EXPECT_THAT(weir, IsOk());
+    const auto ended = (*weir)->WaitFor(2 * kSoon);
+    EXPECT_TRUE(ended) << absl::StrJoin(arguments, " ");
+    return {ended ? ended->code : -1, absl::StrJoin((*weir)->ReadLines(), "\n")};
+  }
+
+  LocalState Status() {
+    const Answer answer = Weir({"local", "status", "--json"});
+    auto state = LocalStateFromJson(answer.output);
+    EXPECT_THAT(state, IsOk()) << answer.output;
+    return state.ok() ? *state : LocalState();
+  }
+
+  template <typename Condition>
+  bool Eventually(Condition condition) {
+    const absl::Time deadline = absl::Now() + kSoon;
+    while (!condition()) {
+      if (absl::Now() > deadline) return false;
+    }
+    return true;
+  }
+
+  const std::string state_ = ::testing::TempDir() + "/weir_local_" +
+                             ::testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+TEST_F(LocalClusterTest, ComesUpIsShownAndGoesDown) {
+  const Answer up = Weir({"local", "up", "--servers", "2"});
+  ASSERT_EQ(up.code, 0) << up.output;
+  EXPECT_THAT(up.output,
+              AllOf(HasSubstr("coordinator"), HasSubstr("server-0"), HasSubstr("server-1")));
+  EXPECT_EQ(Status().processes.size(), 3);
+  // A second one leaves it as it is.
+  const pid_t before = Status().processes[0].pid;
+  EXPECT_EQ(Weir({"local", "up"}).code, 0);
+  EXPECT_EQ(Status().processes[0].pid, before);
+
+  const Answer status = Weir({"status"});
+  EXPECT_EQ(status.code, 0) << status.output;
+  EXPECT_THAT(status.output, AllOf(HasSubstr("server-1"), HasSubstr("live"), HasSubstr("No jobs")));
+  EXPECT_EQ(Weir({"jobs", "--json"}).code, 0);
+  EXPECT_THAT(Weir({"checkpoint", "list"}).output, HasSubstr("No checkpoints"));
+
+  EXPECT_EQ(Weir({"local", "down"}).code, 0);
+  EXPECT_EQ(kill(before, 0), -1);
+  const Answer down = Weir({"local", "status"});
+  EXPECT_EQ(down.code, 1);
+  EXPECT_THAT(down.output, HasSubstr("weir local up"));
+}
+
+TEST_F(LocalClusterTest, AKilledServerIsStartedAgainAtItsAddress) {
+  ASSERT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
+  const LocalState before = Status();
+  kill(before.processes[1].pid, SIGKILL);
+  LocalState after;
+  ASSERT_TRUE(Eventually([&] {
+    after = Status();
+    return after.processes[1].restarts == 1 && after.processes[1].pid > 0;
+  }));
+  EXPECT_NE(after.processes[1].pid, before.processes[1].pid);
+  EXPECT_EQ(after.processes[1].address, before.processes[1].address);
+}
+
+TEST_F(LocalClusterTest, AKilledSupervisorLeavesNothingBehindAndAnotherCanComeUp) {
+  ASSERT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
+  const LocalState before = Status();
+  const auto supervisor = LocalLock::Holder(state_);
+  ASSERT_TRUE(supervisor);
+  kill(*supervisor, SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return !LocalLock::Holder(state_); }));
+  EXPECT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
+  EXPECT_NE(Status().processes[0].pid, before.processes[0].pid);
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// `weir run` with the stock worker on a tiny data set.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "cli/child_process.h"
+#include "cli/text_file.h"
+#include "tests/support/idx_files.h"
+#include "tests/support/process_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr absl::Duration kLong = absl::Minutes(4);
+
+constexpr char kJob[] = R"(name: tiny
+model: {builtin: mlp, options: {hidden: [32]}}
+data:
+  train: train-images-idx3-ubyte
+  test: t10k-images-idx3-ubyte
+  batch: {per_replica: 16}
+workers: 2
+regime: async
+optimizers: {adam: {learning_rate: 0.01}}
+epochs: 3
+log_every: 5
+)";
+
+struct Answer {
+  int code = -1;
+  std::string output;
+};
+
+class RunTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    WriteIdxFiles(folder_, 512, 128);
+    WriteJob(kJob);
+  }
+
+  void WriteJob(const std::string& text) { WEIR_ASSERT_OK(WriteTextFile(job_, text)); }
+
+  std::unique_ptr<ChildProcess> Start(std::vector<std::string> flags) {
+    std::vector<std::string> arguments = {
+        "run", job_, "--runs", folder_ + "/runs", "--state", folder_ + "/local"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    auto weir =
+        ChildProcess::Start({.program = ProcessCluster::Program("weir"), .arguments = arguments});
+    EXPECT_THAT(weir, IsOk());
+    return *std::move(weir);
+  }
+
+  Answer Run(const std::vector<std::string>& flags) {
+    const auto weir = Start(flags);
+    const auto ended = weir->WaitFor(kLong);
+    EXPECT_TRUE(ended) << "weir run does not end";
+    return {ended ? ended->code : -1, absl::StrJoin(weir->ReadLines(), "\n")};
+  }
+
+  const std::string folder_ = ::testing::TempDir() + "/weir_run_" +
+                              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string job_ = folder_ + "/job.yaml";
+};
+
+TEST_F(RunTest, AJobRunsToItsEndAndLeavesItsSummaryLogsAndCheckpoint) {
+  const Answer answer =
+      Run({"--servers", "2", "--set", "regime=sync", "--summary", folder_ + "/summary.json"});
+  ASSERT_EQ(answer.code, 0) << answer.output;
+  WEIR_ASSERT_OK_AND_ASSIGN(const std::string text, ReadTextFile(folder_ + "/summary.json"));
+  const auto summary = nlohmann::json::parse(text);
+  for (const char* key : {"test_accuracy", "train_loss", "steps", "samples_per_second", "regime",
+                          "servers", "workers", "checkpoint", "wall_seconds"}) {
+    EXPECT_TRUE(summary.contains(key)) << key << " is not in " << text;
+  }
+  EXPECT_GE(summary.value("test_accuracy", 0.0), 0.9);
+  EXPECT_EQ(summary.value("servers", 0), 2);
+  EXPECT_EQ(summary.value("workers", 0), 2);
+  EXPECT_EQ(summary.value("regime", ""), "sync");
+  for (const char* file : {"job.yaml", "metrics.jsonl", "summary.json", "logs/worker-0.log",
+                           "logs/server-1.log", "logs/coordinator.log"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder_ + "/runs/tiny/" + file)) << file;
+  }
+
+  // Its name is taken now, unless somebody says otherwise.
+  const Answer again = Run({"--servers", "2"});
+  EXPECT_NE(again.code, 0);
+  EXPECT_THAT(again.output, HasSubstr("replace"));
+  EXPECT_EQ(Run({"--servers", "2", "--replace"}).code, 0);
+}
+
+TEST_F(RunTest, AJobFileWithATypoIsRefusedBeforeAnythingStarts) {
+  WriteJob(absl::StrReplaceAll(kJob, {{"regime: async", "regmie: async"}}));
+  const Answer answer = Run({});
+  EXPECT_NE(answer.code, 0);
+  EXPECT_THAT(answer.output, AllOf(HasSubstr("job.yaml"), HasSubstr("regmie")));
+  EXPECT_THAT(answer.output, Not(HasSubstr("Started a coordinator")));
+}
+
+TEST_F(RunTest, AMissingDataFileIsNamed) {
+  std::filesystem::remove(folder_ + "/train-images-idx3-ubyte");
+  const Answer answer = Run({});
+  EXPECT_NE(answer.code, 0);
+  EXPECT_THAT(answer.output, HasSubstr(folder_ + "/train-images-idx3-ubyte"));
+}
+
+TEST_F(RunTest, AnInterruptEndsEverythingWithStatus130) {
+  WriteJob(absl::StrReplaceAll(kJob, {{"epochs: 3", "epochs: 100000"}}));
+  const auto weir = Start({});
+  const absl::Time deadline = absl::Now() + kLong;
+  std::string output;
+  while (output.find("samples/s") == std::string::npos && absl::Now() < deadline) {
+    ASSERT_FALSE(weir->WaitFor(absl::Milliseconds(50))) << output;
+    absl::StrAppend(&output, absl::StrJoin(weir->ReadLines(), "\n"));
+  }
+  weir->Signal(SIGINT);
+  const auto ended = weir->WaitFor(absl::Seconds(60));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->code, 130) << absl::StrJoin(weir->ReadLines(), "\n");
+}
+
+}  // namespace
+}  // namespace weir
