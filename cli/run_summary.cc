@@ -59,7 +59,7 @@ absl::StatusOr<std::string> SummaryJson(const std::string& worker_summary, const
   }
   summary["job"] = facts.job;
   summary["regime"] = facts.regime;
-  summary["servers"] = facts.servers;
+  if (facts.servers > 0) summary["servers"] = facts.servers;
   summary["workers"] = facts.workers;
   summary["restarted_daemons"] = facts.restarted_daemons;
   summary["replaced_workers"] = facts.replaced_workers;
