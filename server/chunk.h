@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/mutex.h"
+#include "server/buffer_pool.h"
+#include "server/member_set.h"
+#include "server/parked_reply.h"
+#include "server/push_header.h"
+#include "server/sequence_tracker.h"
+#include "server/snapshot.h"
+#include "server/step_accumulator.h"
+#include "server/store_plan.h"
+
+namespace weir {
+
+// Distance of two slots of a chunk: its weights, in whole cache lines, of an odd number where it is
+// large, so that slots do not lie at a power-of-two distance.
+size_t SlotStrideBytes(uint64_t weights_bytes);
+
+// What the chunks of a variable share.
+struct ChunkTraits {
+  const VariablePlan* variable = nullptr;  // must outlive the chunk, like what follows
+  BufferPool* pool = nullptr;
+  const CurrentMembers* members = nullptr;
+  bool deterministic = false;
+};
+
+// What became of a chunk's part of a push.
+struct ChunkOutcome {
+  bool repeated = false;   // it had been counted before
+  bool completes = false;  // the sequence is complete with it
+  uint64_t version_before = 0;
+};
+
+// What closing chunks set free, collected while they are locked and acted on afterwards.
+struct ClosedChunks {
+  uint64_t count = 0;
+  std::vector<std::shared_ptr<ParkedReply>> finished;  // their last chunk has closed
+};
+
+// {version, weights, slots} of a run of elements. Buffers are immutable while somebody else holds
+// them: an update writes in place where nobody does, else into spare buffers that take their place,
+// so a reader sees a whole version however slow it is, and nobody waits for it.
+//
+// Thread-safe. Lock order: the store's, then a chunk's, then a leaf's (SequenceTracker,
+// CurrentMembers, the buffer pool). No two chunks are locked at once, and nothing is called back
+// under the lock.
+class Chunk {
+ public:
+  struct Reading {
+    uint64_t version = 0;
+    uint64_t examples = 0;
+    BufferRef weights;  // null: not initialised
+  };
+
+  Chunk(const ChunkTraits& traits, uint64_t elements, uint64_t index_in_group)
+      : traits_(traits), elements_(elements), index_(index_in_group) {}
+
+  uint64_t bytes() const { return elements_ * traits_.variable->element_bytes; }
+  bool initialised() const;
+  Reading Read() const;
+  ChunkSnapshot Snapshot() const;
+
+  // Initial values; without effect where an update has been applied or counted already.
+  // Errors: ResourceExhausted - no memory.
+  absl::Status Assign(const ChunkValues& values);
+  // What a checkpoint holds; slots one after another, empty: untouched.
+  // Errors: DataLoss - sizes that are not this chunk's; ResourceExhausted - no memory.
+  absl::Status Load(uint64_t version, uint64_t examples, absl::Span<const std::byte> weights,
+                    absl::Span<const std::byte> slots);
+  // The group step that the chunk accepts next (sync).
+  void StartAt(uint64_t group_step);
+
+  // A push of a parameter that is applied at once.
+  // Errors, here and below: ResourceExhausted - no memory, the chunk has not changed.
+  absl::StatusOr<ChunkOutcome> Apply(const PushHeader& push, const ChunkValues& values,
+                                     SequenceTracker& tracker);
+
+  // A push of a parameter that counts towards its sync step, which closes when all members have
+  // contributed. `reply`, where not null, waits for that.
+  // Errors: Aborted - the step was closed without this worker, which is no member any more.
+  absl::StatusOr<ChunkOutcome> Contribute(const PushHeader& push, const ChunkValues& values,
+                                          SequenceTracker& tracker,
+                                          const std::shared_ptr<ParkedReply>& reply,
+                                          ClosedChunks& closed);
+  // After a change of members: closes the step if it waits for nobody any more.
+  absl::Status Reconsider(ClosedChunks& closed);
+  // Whom the group step waits for here; nobody, where it is not open.
+  std::vector<MemberInfo> Missing(uint64_t group_step) const;
+
+  // A push of state: replaces the worker's value, and the chunk by the aggregate of members'
+  // values.
+  absl::StatusOr<ChunkOutcome> WriteState(const PushHeader& push, const ChunkValues& values,
+                                          SequenceTracker& tracker);
+
+ private:
+  struct StateEntry {
+    WorkerId worker{};
+    double weight = 0;
+    BufferRef values;
+  };
+  // Hands the gradient of an update to the rule.
+  using Feed = absl::FunctionRef<void(const UpdateContext&, const ChunkSpan&)>;
+
+  // Where an update writes what somebody else still reads; null: in place.
+  struct Spare {
+    BufferRef weights;
+    BufferRef slots;
+  };
+
+  absl::Status EnsureSlots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Spare> PrepareUpdate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Update(double rate_scale, uint64_t examples, double gradient_scale, Spare spare, Feed feed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status UpdateFrom(const PushHeader& push, const ChunkValues& values)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  StepAccumulator& Accumulator() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CloseOrPark(const MemberSet& members, const std::shared_ptr<ParkedReply>& reply,
+                           ClosedChunks& closed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CloseStep(ClosedChunks& closed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseReplies(ClosedChunks& closed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Park(const std::shared_ptr<ParkedReply>& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Aggregate(const MemberSet& members, WorkerId last)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const ChunkTraits& traits_;
+  const uint64_t elements_;
+  const uint64_t index_;  // among the chunks of the group on this server
+
+  mutable Mutex mutex_;
+  uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;
+  BufferRef weights_ ABSL_GUARDED_BY(mutex_);
+  BufferRef slots_ ABSL_GUARDED_BY(mutex_);
+
+  // sync
+  uint64_t group_step_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t step_ ABSL_GUARDED_BY(mutex_) = 0;  // of the contributions
+  double rate_scale_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::unique_ptr<StepAccumulator> accumulator_ ABSL_GUARDED_BY(mutex_);  // made when first needed
+  std::vector<std::shared_ptr<ParkedReply>> parked_ ABSL_GUARDED_BY(mutex_);
+
+  std::vector<StateEntry> state_ ABSL_GUARDED_BY(mutex_);  // the latest value of each worker
+};
+
+}  // namespace weir

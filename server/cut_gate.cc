@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/cut_gate.h"
+
+#include <algorithm>
+
+namespace weir {
+
+bool CutGate::Holds(const PushHeader& push) const {
+  if (IsOpen(push.cut) && push.sequence > push.cut_sequence) return true;
+  if (!under_way_.has_value()) return false;
+  const auto mark = marks_.find({push.worker, push.group});
+  // A worker without a mark has joined since: all of its pushes are later.
+  return push.sequence > (mark == marks_.end() ? 0 : mark->second);
+}
+
+void CutGate::Begin(uint64_t cut, absl::Span<const v1::CutMark> marks) {
+  under_way_ = cut;
+  marks_.clear();
+  for (const v1::CutMark& mark : marks) {
+    marks_[{static_cast<WorkerId>(mark.worker()), mark.group()}] = mark.last_sequence();
+  }
+}
+
+void CutGate::Settle(uint64_t cut) {
+  settled_ = std::max(settled_, cut);
+  if (under_way_.has_value() && *under_way_ <= settled_) {
+    under_way_.reset();
+    marks_.clear();
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/member_set.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace weir {
+
+std::string NameOf(const MemberInfo& member) {
+  return absl::StrCat("rank ", member.rank, " (worker ",
+                      absl::Hex(static_cast<uint64_t>(member.worker), absl::kZeroPad16), ")");
+}
+
+MemberSet::MemberSet(const google::protobuf::RepeatedPtrField<v1::Member>& members) {
+  members_.reserve(members.size());
+  for (const v1::Member& member : members) {
+    members_.push_back({.rank = member.rank(),
+                        .worker = static_cast<WorkerId>(member.worker()),
+                        .first_step = member.first_step()});
+  }
+  std::stable_sort(members_.begin(), members_.end(),
+                   [](const MemberInfo& a, const MemberInfo& b) { return a.rank < b.rank; });
+}
+
+const MemberInfo* MemberSet::Find(WorkerId worker) const {
+  const auto found = std::find_if(members_.begin(), members_.end(), [&](const MemberInfo& member) {
+    return member.worker == worker;
+  });
+  return found == members_.end() ? nullptr : &*found;
+}
+
+}  // namespace weir

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "common/executor.h"
+#include "common/mutex.h"
+#include "rpc/parameter_endpoint.h"
+#include "server/chunk.h"
+#include "server/cut_gate.h"
+#include "server/deadline_queue.h"
+#include "server/memory_budget.h"
+#include "server/push_message.h"
+#include "server/request_check.h"
+#include "server/snapshot.h"
+#include "server/step_gate.h"
+#include "server/step_ledger.h"
+#include "server/store_plan.h"
+#include "weir/v1/server_control.pb.h"
+
+namespace weir {
+
+// Which cut a checkpoint asks for.
+struct CutRequest {
+  uint64_t cut = 0;
+  std::vector<v1::CutMark> marks;  // async: of every live worker and group
+};
+
+// One attempt of one job on one server: its shards' chunks, and the pushes that wait.
+//
+// Thread-safe. The store's lock guards who is a member, what waits and which steps are open, never
+// the chunks' contents: pushes and pulls work on chunks under the chunks' own short locks. Lock
+// order: chunk.h. Callbacks run, and payloads are released, without any lock (StoreEffects).
+class ParameterStore final : public std::enable_shared_from_this<ParameterStore> {
+ public:
+  struct Options {
+    std::string server_name;
+    uint64_t server_incarnation = 0;
+    uint64_t credit_bytes = 8 << 20;  // of held pushes, each worker
+    Clock* clock = nullptr;           // must outlive the store, like what follows
+    Executor* executor = nullptr;
+    BufferPool* pool = nullptr;
+    std::shared_ptr<MemoryBudget> budget;  // shared with the snapshots that go out
+  };
+  using CutDone = absl::AnyInvocable<void(absl::StatusOr<StoreSnapshot>) &&>;
+
+  // Errors: InvalidArgument - the view contradicts itself; ResourceExhausted - over the memory
+  // limit.
+  static absl::StatusOr<std::shared_ptr<ParameterStore>> Create(Options options,
+                                                                const v1::JobView& view);
+  ~ParameterStore();
+
+  uint64_t attempt() const { return attempt_; }
+  uint64_t shard_map_version() const { return shard_map_version_; }
+  const StorePlan& plan() const { return *plan_; }
+
+  // Of the same attempt and shard map. Older views than the one in force are ignored.
+  void ApplyView(const v1::JobView& view);
+  // Ends all that waits with `why`, and takes nothing more.
+  void End(const absl::Status& why);
+  // `idle` is called when no push is being applied, held or parked.
+  void WhenIdle(Task idle);
+
+  // As ParameterEndpoint, after the server has found the store.
+  void Pull(const v1::PullRequest& request, absl::Time deadline, ParameterEndpoint::PullDone done);
+  void Push(const v1::PushRequest& request, Payload payload, absl::Time deadline,
+            PushReplyTo reply);
+  absl::Status Assign(const v1::AssignRequest& request, const Payload& payload);
+
+  // As server_control.proto defines them, after the term is checked. Sync alone.
+  absl::StatusOr<v1::PrepareStepReply> PrepareStep(const v1::PrepareStepRequest& request);
+  absl::Status CommitStep(const v1::CommitStepRequest& request);
+  absl::Status AbortStep(const v1::AbortStepRequest& request);
+
+  // In sync the cut that CommitStep has set, once; in async the one that the workers have marked:
+  // waits until each worker's pushes up to its mark are complete, 2 s at most. References, no
+  // copies. Errors: Aborted - no such cut, or not complete in time: try again with a new one;
+  // ResourceExhausted - the memory limit leaves no room for one more state.
+  void TakeCut(const CutRequest& request, absl::Time deadline, CutDone done);
+
+  // What a checkpoint holds of one chunk; slots lie one after another, empty: untouched.
+  // Errors: NotFound - no such chunk here; DataLoss - sizes that are not the chunk's.
+  absl::Status LoadChunk(ShardId shard, uint64_t chunk, uint64_t version, uint64_t examples,
+                         absl::Span<const std::byte> weights, absl::Span<const std::byte> slots);
+  // The job goes on from here. `group_steps`: [0] state's, then by group.
+  // Chunks that were not loaded stay without values, and are not served.
+  // Errors: FailedPrecondition - pushes have been taken already, or the attempt has ended.
+  absl::Status FinishRestore(absl::Span<const uint64_t> group_steps, uint64_t examples);
+
+ private:
+  struct WaitingPull {
+    WorkerId worker{};
+    uint64_t step = 0;
+    std::vector<SegmentTarget> segments;
+    ParameterEndpoint::PullDone done;
+  };
+  struct WaitingCut {
+    uint64_t id = 0;
+    uint64_t cut = 0;
+    CutDone done;
+  };
+  struct KeptCut {
+    uint64_t cut = 0;
+    absl::StatusOr<StoreSnapshot> snapshot;
+  };
+  // What applying a message has come to.
+  struct Applied {
+    absl::Status status;
+    v1::PushOutcome outcome;
+    bool completes = false;
+    ClosedChunks closed;
+  };
+
+  ParameterStore(Options options, const v1::JobView& view, std::unique_ptr<const StorePlan> plan,
+                 MemoryBudget::Reservation reservation);
+  Chunk& ChunkAt(const LocalShard& shard, uint64_t chunk);
+  template <typename Fn>
+  void ForEachChunk(absl::Span<const SegmentTarget> segments, Fn&& fn);
+  void RunEffects(StoreEffects& effects);
+
+  // parameter_store.cc: views, ends, deadlines.
+  void SetView(const v1::JobView& view, StoreEffects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropWorker(WorkerId worker, StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReconsiderSteps(StoreEffects& effects);
+  void Advance(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddDeadline(uint64_t id, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ArmDeadlineTimer(absl::Time due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnDeadline(absl::Time armed_for);
+  void Expire(uint64_t id, StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // store_pull.cc
+  absl::Status CheckContextNow(const v1::RequestContext& context);
+  absl::Status CheckServing(absl::Span<const SegmentTarget> segments);
+  absl::Status NoValuesYet(const VariablePlan& variable);
+  absl::StatusOr<PullResult> ReadWeights(absl::Span<const SegmentTarget> segments);
+  void ReleasePulls(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // store_push.cc
+  absl::StatusOr<std::unique_ptr<PushMessage>> CheckMessage(const v1::PushRequest& request,
+                                                            Payload& payload, Carrier carrier);
+  void Admit(std::unique_ptr<PushMessage> message, StoreEffects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::string> WhatItWaitsFor(const PushMessage& message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Hold(std::unique_ptr<PushMessage> message, StoreEffects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::unique_ptr<PushMessage> TakeHeld(uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReadmitHeld(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Start(std::unique_ptr<PushMessage> message, StoreEffects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ApplyMessage(std::unique_ptr<PushMessage> message, StoreEffects& effects);
+  Applied ApplyToChunks(const PushMessage& message);
+  void FinishMessage(std::unique_ptr<PushMessage> message, Applied applied, StoreEffects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnswerParked(ParkedReply& parked, const absl::Status& status, StoreEffects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string MissingIn(uint32_t group, uint64_t group_step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // store_cuts.cc
+  void ExpireChange(uint64_t change_id);
+  void TryChange(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeSyncCut(const CutRequest& request, absl::Time deadline, CutDone done,
+                   StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeAsyncCut(const CutRequest& request, absl::Time deadline, CutDone done,
+                    StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TryAsyncCut(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<bool> MarksAreReached() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnswerCut(absl::StatusOr<StoreSnapshot> snapshot, StoreEffects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ArmCutTimer(uint64_t cut) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveUpCut(uint64_t cut);
+  absl::StatusOr<StoreSnapshot> Snapshot(uint64_t step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  const uint64_t run_id_;
+  const uint64_t attempt_;
+  const uint64_t shard_map_version_;
+  const std::unique_ptr<const StorePlan> plan_;
+  std::vector<ChunkTraits> traits_;     // by variable; constant after construction, as what follows
+  std::deque<Chunk> chunks_;            // by shard, then within it
+  std::vector<size_t> first_chunk_of_;  // by local shard
+  CurrentMembers current_members_;      // what chunks ask; set together with members_
+  std::atomic<uint64_t> initialised_chunks_{0};
+  std::atomic<uint64_t> global_step_{0};
+
+  Mutex mutex_;
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);  // not OK: why
+  MemoryBudget::Reservation reservation_ ABSL_GUARDED_BY(mutex_);
+  uint64_t view_version_ ABSL_GUARDED_BY(mutex_) = 0;
+  v1::JobState state_ ABSL_GUARDED_BY(mutex_) = v1::JOB_STATE_UNSPECIFIED;
+  ViewFacts facts_ ABSL_GUARDED_BY(mutex_);
+  WorkerId initialiser_ ABSL_GUARDED_BY(mutex_){};
+  v1::ResumePoint resume_ ABSL_GUARDED_BY(mutex_);
+  bool restored_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const MemberSet> members_ ABSL_GUARDED_BY(mutex_);
+
+  absl::flat_hash_map<CutGate::Mark, std::shared_ptr<SequenceTracker>> trackers_
+      ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> pushes_ ABSL_GUARDED_BY(mutex_);  // complete ones, by group (async)
+  StepLedger ledger_ ABSL_GUARDED_BY(mutex_);
+  StepGate gate_ ABSL_GUARDED_BY(mutex_);
+  CutGate cut_gate_ ABSL_GUARDED_BY(mutex_);
+  uint64_t cut_timer_for_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<WaitingCut> waiting_cut_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<KeptCut> kept_cut_ ABSL_GUARDED_BY(mutex_);
+
+  // What waits, by an id that rises with arrival.
+  uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  DeadlineQueue deadlines_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::unique_ptr<PushMessage>> held_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<WorkerId, uint64_t> held_bytes_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::shared_ptr<ParkedReply>> parked_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, WaitingPull> pulls_ ABSL_GUARDED_BY(mutex_);
+  uint64_t applying_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Task> idle_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace weir

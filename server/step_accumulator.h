@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/buffer_pool.h"
+#include "server/member_set.h"
+#include "server/push_header.h"
+
+namespace weir {
+
+// The contributions of one sync step to one chunk, and their weighted sum. Used under the chunk's
+// lock.
+class StepAccumulator {
+ public:
+  struct Options {
+    BufferPool* pool = nullptr;  // must outlive the accumulator
+    v1::DType dtype = v1::DTYPE_F32;
+    uint64_t elements = 0;
+    bool deterministic = false;  // keep contributions apart, and sum them in the order of ranks
+  };
+  struct Contribution {
+    MemberInfo member;
+    double weight = 0;
+    uint64_t examples = 0;
+    bool present = false;
+  };
+  struct Sum {
+    BufferRef values;  // null: absent everywhere
+    double scale = 1;  // turns the sum into the mean
+    uint64_t examples = 0;
+  };
+
+  explicit StepAccumulator(const Options& options) : options_(options) {}
+
+  bool empty() const { return entries_.empty(); }
+  bool any_present() const;
+  bool Has(WorkerId worker) const;
+  // The members that the step waits for and that have not contributed.
+  std::vector<MemberInfo> Missing(const MemberSet& members, uint64_t step) const;
+  bool IsComplete(const MemberSet& members, uint64_t step) const;
+
+  // Errors: ResourceExhausted - no memory; nothing is counted.
+  absl::Status Add(const Contribution& contribution, const ChunkValues& values);
+
+  // The sum over all; the accumulator is empty after it. A sole contribution that carries all the
+  // weight comes as it was sent, unscaled.
+  Sum Take();
+
+ private:
+  struct Entry {
+    Contribution contribution;
+    BufferRef values{};  // deterministic: its own
+  };
+
+  absl::StatusOr<BufferRef> Copy(const ChunkValues& values) const;
+  void Reset();
+
+  const Options options_;
+  std::vector<Entry> entries_;
+  BufferRef sum_;  // not deterministic: of weight * gradient; of one contribution: unweighted
+  double sole_weight_ = 0;  // of the contribution that sum_ holds unweighted; 0: sum_ is weighted
+};
+
+// sum = sum_weight * sum + weight * values, in the dtype's arithmetic; `values` need not be
+// aligned.
+void AddWeighted(v1::DType dtype, double sum_weight, double weight, const std::byte* values,
+                 size_t count, std::byte* sum);
+
+}  // namespace weir

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/step_ledger.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace weir {
+
+StepLedger::StepLedger(absl::Span<const GroupPlan> groups) {
+  for (const GroupPlan& group : groups) {
+    Group& own = groups_.emplace_back();
+    own.name = group.name;
+    own.chunks = group.chunks;
+  }
+}
+
+void StepLedger::Resume(absl::Span<const uint64_t> group_steps, uint64_t step) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    groups_[g].next = g < group_steps.size() ? group_steps[g] : 0;
+    groups_[g].steps_closed = step;
+  }
+  steps_begun_ = step;
+}
+
+absl::StatusOr<bool> StepLedger::Open(const PushHeader& push) {
+  Group& group = groups_[push.group];
+  if (push.group_step < group.next) {
+    return absl::FailedPreconditionError(absl::StrCat("group step ", push.group_step, " of '",
+                                                      group.name, "' is closed; the next is ",
+                                                      group.next));
+  }
+  if (push.group_step > group.next) return false;
+  if (!group.open) {
+    group.open = true;
+    group.step = push.step;
+    group.rate_scale = push.rate_scale;
+    steps_begun_ = std::max(steps_begun_, push.step + 1);
+    return true;
+  }
+  if (group.step != push.step) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group step ", push.group_step, " of '", group.name, "' belongs to step ",
+                     group.step, " for other workers, to step ", push.step, " for this one"));
+  }
+  if (group.rate_scale != push.rate_scale) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rate_scale is ", push.rate_scale, ", but ", group.rate_scale,
+                     " for other workers in group step ", push.group_step, " of '", group.name,
+                     "'; it must be equal across a sync step"));
+  }
+  return true;
+}
+
+bool StepLedger::CloseChunks(uint32_t group_index, uint64_t chunks) {
+  Group& group = groups_[group_index];
+  group.closed_chunks += chunks;
+  if (!group.open || group.closed_chunks < group.chunks) return false;
+  group.closed_chunks = 0;
+  group.open = false;
+  group.steps_closed = group.step + 1;
+  ++group.next;
+  return true;
+}
+
+void StepLedger::Reach(WorkerId worker, uint64_t step) {
+  uint64_t& reached = reached_[worker];
+  reached = std::max(reached, step);
+}
+
+void StepLedger::Forget(WorkerId worker) {
+  reached_.erase(worker);
+}
+
+uint64_t StepLedger::steps_closed() const {
+  uint64_t closed = 0;
+  for (const Group& group : groups_) closed = std::max(closed, group.steps_closed);
+  return closed;
+}
+
+absl::optional<StepLedger::OpenStep> StepLedger::OpenBelow(uint64_t step) const {
+  absl::optional<OpenStep> lowest;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    if (!group.open || group.step >= step) continue;
+    if (lowest.has_value() && lowest->step <= group.step) continue;
+    lowest =
+        OpenStep{.group = static_cast<uint32_t>(g), .group_step = group.next, .step = group.step};
+  }
+  return lowest;
+}
+
+bool StepLedger::AllClosedBelow(uint64_t step, const MemberSet& members) const {
+  if (OpenBelow(step).has_value()) return false;
+  const bool every_group = std::all_of(groups_.begin() + 1, groups_.end(), [&](const Group& group) {
+    return group.chunks == 0 || group.steps_closed >= step;
+  });
+  if (every_group) return true;
+  return std::all_of(members.by_rank().begin(), members.by_rank().end(),
+                     [&](const MemberInfo& member) {
+                       if (member.first_step >= step) return true;
+                       const auto reached = reached_.find(member.worker);
+                       return reached != reached_.end() && reached->second >= step;
+                     });
+}
+
+}  // namespace weir

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "server/member_set.h"
+#include "server/push_header.h"
+#include "server/store_plan.h"
+
+namespace weir {
+
+// Where the sync steps of a job stand on one server: one group step at most is open in each group,
+// from its first contribution until all of the group's chunks have closed it. Used under the
+// store's lock.
+class StepLedger {
+ public:
+  struct OpenStep {
+    uint32_t group = 0;
+    uint64_t group_step = 0;
+    uint64_t step = 0;
+  };
+
+  explicit StepLedger(absl::Span<const GroupPlan> groups);
+
+  // Where a run goes on: group steps by group, [0] being state's.
+  void Resume(absl::Span<const uint64_t> group_steps, uint64_t step);
+
+  // Opens the push's group step, or finds it open. False: the one before it is not closed here yet.
+  // Errors: FailedPrecondition - it is closed; InvalidArgument - step or rate_scale differ from
+  // what the other workers sent.
+  absl::StatusOr<bool> Open(const PushHeader& push);
+  // That many chunks of the group have closed its open step. True: all have, the step is closed.
+  bool CloseChunks(uint32_t group, uint64_t chunks);
+
+  // Notes that the worker has got as far as this step.
+  void Reach(WorkerId worker, uint64_t step);
+  void Forget(WorkerId worker);
+
+  uint64_t next_group_step(uint32_t group) const { return groups_[group].next; }
+  // One more than the highest step seen; 0: none.
+  uint64_t steps_begun() const { return steps_begun_; }
+  // One more than the highest step that a group has closed.
+  uint64_t steps_closed() const;
+  // The lowest open step below `step`.
+  absl::optional<OpenStep> OpenBelow(uint64_t step) const;
+  // True: nothing of a step below `step` is open, and nothing can come: every group has closed the
+  // step before it, or every member that counts there has gone beyond it.
+  bool AllClosedBelow(uint64_t step, const MemberSet& members) const;
+
+ private:
+  struct Group {
+    std::string name;
+    uint64_t chunks = 0;
+    uint64_t next = 0;  // group step
+    bool open = false;
+    uint64_t step = 0;           // of the open one
+    double rate_scale = 1;       // of the open one
+    uint64_t closed_chunks = 0;  // of the open one
+    uint64_t steps_closed = 0;   // one more than the step of the last closed one
+  };
+
+  std::vector<Group> groups_;  // [0] is state's: never open
+  uint64_t steps_begun_ = 0;
+  absl::flat_hash_map<WorkerId, uint64_t> reached_;
+};
+
+}  // namespace weir
