@@ -58,15 +58,16 @@ ChunkSnapshot Chunk::Snapshot() const {
   return snapshot;
 }
 
-absl::Status Chunk::Assign(const ChunkValues& values) {
+absl::StatusOr<bool> Chunk::Assign(const ChunkValues& values) {
   BufferRef fresh = traits_.pool->Allocate(bytes());
   if (!fresh) return NoMemory(*traits_.variable, bytes());
   CopyOut(values, elements_, traits_.variable->element_bytes, fresh.mutable_data());
   MutexLock lock(mutex_);
   const bool untouched = version_ == 0 && examples_ == 0 && group_step_ == 0 &&
                          (accumulator_ == nullptr || accumulator_->empty());
-  if (!weights_ || untouched) std::swap(weights_, fresh);
-  return absl::OkStatus();
+  const bool first = !weights_;
+  if (first || untouched) std::swap(weights_, fresh);
+  return first;
 }
 
 absl::Status Chunk::Load(uint64_t version, uint64_t examples, absl::Span<const std::byte> weights,

@@ -68,9 +68,10 @@ class Chunk {
   Reading Read() const;
   ChunkSnapshot Snapshot() const;
 
-  // Initial values; without effect where an update has been applied or counted already.
+  // Initial values; without effect where an update has been applied or counted already. True: the
+  // chunk had none before.
   // Errors: ResourceExhausted - no memory.
-  absl::Status Assign(const ChunkValues& values);
+  absl::StatusOr<bool> Assign(const ChunkValues& values);
   // What a checkpoint holds; slots one after another, empty: untouched.
   // Errors: DataLoss - sizes that are not this chunk's; ResourceExhausted - no memory.
   absl::Status Load(uint64_t version, uint64_t examples, absl::Span<const std::byte> weights,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,6 +16,8 @@
 #include "common/executor.h"
 #include "common/mutex.h"
 #include "rpc/parameter_endpoint.h"
+#include "server/buffer_pool.h"
+#include "server/memory_budget.h"
 #include "weir/v1/server_control.pb.h"
 #include "weir/v1/view.pb.h"
 
@@ -32,14 +36,24 @@ class ParameterServer final : public ParameterEndpoint {
     uint64_t payload_bytes = 1 << 20;  // asked of clients, per message
     Clock* clock = nullptr;            // must outlive the server
     Executor* executor = nullptr;      // must outlive the server
+    // The highest coordinator term of earlier lives, and where a higher one is kept before it
+    // counts.
+    uint64_t term = 0;
+    std::function<absl::Status(uint64_t term)> save_term;  // may be empty
   };
 
   explicit ParameterServer(Options options);
   ~ParameterServer() override;
 
-  // Takes a view in force: creates or re-shapes the job's store, removes the dead from open steps,
-  // and frees a job that has ended. Older versions than the one known are ignored. Errors:
-  // ResourceExhausted - the job does not fit below the memory limit; the store is not created.
+  // Every command of a coordinator comes with its term.
+  // Errors: Aborted - a later coordinator has spoken; what save_term answers.
+  absl::Status CheckTerm(uint64_t term);
+
+  // Takes a view in force: creates the job's store, or a new and empty one where the attempt is
+  // new; removes the dead from open steps; frees a job that has ended. Older versions than the one
+  // known are ignored. Errors: ResourceExhausted - the job does not fit below the memory limit;
+  // InvalidArgument - the view contradicts itself; Unavailable - draining. The store is not
+  // created, and requests say why. Those of CheckTerm.
   absl::Status ApplyView(const v1::JobView& view);
   // Frees every job whose run is not in the list: what the coordinator no longer knows.
   void KeepOnly(absl::Span<const uint64_t> live_runs);
@@ -68,10 +82,28 @@ class ParameterServer final : public ParameterEndpoint {
   void Drain(absl::AnyInvocable<void() &&> drained);
 
  private:
+  struct Job {
+    uint64_t version = 0;                   // of the last view
+    std::shared_ptr<ParameterStore> store;  // shared: a request may outlast its job
+    absl::Status no_store;                  // why there is none
+  };
+
+  absl::Status ReplaceStore(const v1::JobView& view);
+  void Forget(uint64_t run_id, absl::Status why);
+  // Checks what comes before the view: the run, and whom the sender believes to talk to.
+  absl::StatusOr<std::shared_ptr<ParameterStore>> Find(const v1::RequestContext& context) const;
+  absl::StatusOr<std::shared_ptr<ParameterStore>> FindForChange(uint64_t term, uint64_t run_id,
+                                                                uint64_t attempt);
+
   const Options options_;
+  BufferPool pool_;
+  const std::shared_ptr<MemoryBudget> budget_;  // shared with snapshots that outlive their job
   mutable Mutex mutex_;
-  // Shared: a request may outlast its job.
-  absl::flat_hash_map<uint64_t, std::shared_ptr<ParameterStore>> stores_ ABSL_GUARDED_BY(mutex_);
+  uint64_t term_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  // Runs that are no more, oldest first, so that requests for them are told from those for runs
+  // that are still to come.
+  std::deque<uint64_t> gone_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -114,6 +114,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
     uint64_t cut = 0;
     absl::StatusOr<StoreSnapshot> snapshot;
   };
+  // What a push has to wait for before it is applied.
+  enum class Wait { kNothing, kChange, kCut, kOrder, kStep };
   // What applying a message has come to.
   struct Applied {
     absl::Status status;
@@ -125,8 +127,6 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   ParameterStore(Options options, const v1::JobView& view, std::unique_ptr<const StorePlan> plan,
                  MemoryBudget::Reservation reservation);
   Chunk& ChunkAt(const LocalShard& shard, uint64_t chunk);
-  template <typename Fn>
-  void ForEachChunk(absl::Span<const SegmentTarget> segments, Fn&& fn);
   void RunEffects(StoreEffects& effects);
 
   // parameter_store.cc: views, ends, deadlines.
@@ -152,8 +152,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
                                                             Payload& payload, Carrier carrier);
   void Admit(std::unique_ptr<PushMessage> message, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::string> WhatItWaitsFor(const PushMessage& message)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Wait> WaitOf(const PushMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Describe(Wait wait, const PushHeader& push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Hold(std::unique_ptr<PushMessage> message, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::unique_ptr<PushMessage> TakeHeld(uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -181,6 +181,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ArmCutTimer(uint64_t cut) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveUpCut(uint64_t cut);
+  void DropKeptCut(uint64_t cut);
   absl::StatusOr<StoreSnapshot> Snapshot(uint64_t step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

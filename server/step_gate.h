@@ -23,7 +23,7 @@ class StepGate {
     uint64_t term = 0;
     uint64_t step = 0;
     bool committed = false;
-    uint64_t cut = 0;                  // of a checkpoint; 0: none
+    uint64_t cut = 0;                    // of a checkpoint; 0: none
     absl::optional<v1::JobView> view{};  // in force from the step on
   };
 

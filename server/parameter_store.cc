@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// A store's life: views, its end, deadlines, what a restore loads.
+#include "server/parameter_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+#include "rpc/errors.h"
+
+namespace weir {
+
+absl::StatusOr<std::shared_ptr<ParameterStore>> ParameterStore::Create(Options options,
+                                                                       const v1::JobView& view) {
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<const StorePlan> plan,
+                        StorePlan::Create(view, options.server_incarnation));
+  WEIR_ASSIGN_OR_RETURN(
+      MemoryBudget::Reservation reservation,
+      options.budget->Reserve(absl::StrCat("job '", view.name(), "'"), plan->planned_bytes()));
+  std::shared_ptr<ParameterStore> store(
+      new ParameterStore(std::move(options), view, std::move(plan), std::move(reservation)));
+  store->ApplyView(view);
+  return store;
+}
+
+ParameterStore::ParameterStore(Options options, const v1::JobView& view,
+                               std::unique_ptr<const StorePlan> plan,
+                               MemoryBudget::Reservation reservation)
+    : options_(std::move(options)),
+      run_id_(view.run_id()),
+      attempt_(view.attempt()),
+      shard_map_version_(view.shard_map().version()),
+      plan_(std::move(plan)),
+      reservation_(std::move(reservation)),
+      members_(current_members_.Get()),
+      ledger_(plan_->groups()) {
+  const std::vector<uint64_t> group_steps(view.resume().group_steps().begin(),
+                                          view.resume().group_steps().end());
+  pushes_ = group_steps;
+  pushes_.resize(plan_->groups().size());
+  ledger_.Resume(group_steps, view.resume().step());
+  global_step_ = view.resume().step();
+  traits_.reserve(plan_->variables().size());  // chunks point into it
+  for (const VariablePlan& variable : plan_->variables()) {
+    traits_.push_back({.variable = &variable,
+                       .pool = options_.pool,
+                       .members = &current_members_,
+                       .deterministic = plan_->deterministic()});
+  }
+  for (const LocalShard& local : plan_->shards()) {
+    first_chunk_of_.push_back(chunks_.size());
+    const Shard& shard = local.shard;
+    for (uint64_t c = 0; c < shard.num_chunks(); ++c) {
+      const uint64_t elements =
+          std::min(shard.chunk_elements, shard.elements - c * shard.chunk_elements);
+      chunks_.emplace_back(traits_[static_cast<size_t>(shard.variable)], elements,
+                           local.first_chunk + c);
+      chunks_.back().StartAt(pushes_[local.variable->group]);
+    }
+  }
+}
+
+ParameterStore::~ParameterStore() = default;
+
+Chunk& ParameterStore::ChunkAt(const LocalShard& shard, uint64_t chunk) {
+  return chunks_[first_chunk_of_[static_cast<size_t>(&shard - plan_->shards().data())] + chunk];
+}
+
+void ParameterStore::ApplyView(const v1::JobView& view) {
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    if (!ended_.ok()) return;
+    SetView(view, effects);
+    Advance(effects);
+  }
+  RunEffects(effects);
+}
+
+void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
+  if (view.version() <= view_version_) return;
+  view_version_ = view.version();
+  state_ = view.state();
+  initialiser_ = static_cast<WorkerId>(view.initialiser());
+  resume_ = view.resume();
+  facts_ = {.run_id = run_id_,
+            .attempt = attempt_,
+            .generation = view.generation(),
+            .shard_map_version = shard_map_version_};
+  const std::shared_ptr<const MemberSet> before =
+      std::exchange(members_, std::make_shared<const MemberSet>(view.members()));
+  // First the members, then the walk over the chunks: see CurrentMembers.
+  current_members_.Set(members_);
+  for (const MemberInfo& member : before->by_rank()) {
+    if (members_->Find(member.worker) == nullptr) DropWorker(member.worker, effects);
+  }
+}
+
+void ParameterStore::DropWorker(WorkerId worker, StoreEffects& effects) {
+  effects.members_left = true;
+  ledger_.Forget(worker);
+  absl::erase_if(trackers_, [&](const auto& entry) { return entry.first.first == worker; });
+  const absl::Status gone =
+      NotAMember(static_cast<uint64_t>(worker), "its lease has ended, or it has left");
+  for (auto it = held_.begin(); it != held_.end();) {
+    const uint64_t id = it->first;
+    const bool own = it->second->header.worker == worker;
+    ++it;
+    if (own) effects.Fail(TakeHeld(id), gone);
+  }
+  std::vector<std::shared_ptr<ParkedReply>> parked;
+  for (const auto& [id, reply] : parked_) {
+    if (reply->header().worker == worker) parked.push_back(reply);
+  }
+  for (const std::shared_ptr<ParkedReply>& reply : parked) AnswerParked(*reply, gone, effects);
+  for (auto it = pulls_.begin(); it != pulls_.end();) {
+    if (it->second.worker != worker) {
+      ++it;
+      continue;
+    }
+    deadlines_.Remove(it->first);
+    effects.replies.push_back(
+        [done = std::move(it->second.done), gone]() mutable { std::move(done)(gone); });
+    it = pulls_.erase(it);
+  }
+}
+
+void ParameterStore::End(const absl::Status& why) {
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    if (!ended_.ok()) return;
+    ended_ = why;
+    while (!held_.empty()) effects.Fail(TakeHeld(held_.begin()->first), why);
+    while (!parked_.empty()) {
+      const std::shared_ptr<ParkedReply> parked = parked_.begin()->second;
+      AnswerParked(*parked, why, effects);
+    }
+    for (auto& [id, pull] : pulls_) {
+      effects.replies.push_back(
+          [done = std::move(pull.done), why]() mutable { std::move(done)(why); });
+    }
+    pulls_.clear();
+    AnswerCut(why, effects);
+    // The snapshot that nobody asked for goes without the lock, as it gives memory back.
+    effects.replies.push_back([kept = std::move(kept_cut_), all = std::move(reservation_)] {});
+    Advance(effects);
+  }
+  RunEffects(effects);
+}
+
+void ParameterStore::WhenIdle(Task idle) {
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    idle_.push_back(std::move(idle));
+    Advance(effects);
+  }
+  RunEffects(effects);
+}
+
+// What may happen now that something has changed.
+void ParameterStore::Advance(StoreEffects& effects) {
+  TryChange(effects);
+  TryAsyncCut(effects);
+  ReleasePulls(effects);
+  if (!held_.empty()) ReadmitHeld(effects);
+  if (applying_ > 0 || !held_.empty() || !parked_.empty()) return;
+  for (Task& idle : idle_) effects.replies.push_back(std::move(idle));
+  idle_.clear();
+}
+
+// Without any lock. What is done may bring about more.
+void ParameterStore::RunEffects(StoreEffects& effects) {
+  while (true) {
+    for (Task& reply : std::exchange(effects.replies, {})) std::move(reply)();
+    if (std::exchange(effects.members_left, false)) {
+      ReconsiderSteps(effects);
+    } else if (!effects.ready.empty()) {
+      std::unique_ptr<PushMessage> message = std::move(effects.ready.front());
+      effects.ready.pop_front();
+      ApplyMessage(std::move(message), effects);
+    } else if (effects.replies.empty()) {
+      return;
+    }
+  }
+}
+
+void ParameterStore::ReconsiderSteps(StoreEffects& effects) {
+  std::vector<ClosedChunks> closed(plan_->groups().size());
+  for (size_t s = 0; s < plan_->shards().size(); ++s) {
+    const LocalShard& shard = plan_->shards()[s];
+    if (shard.variable->group == 0) continue;
+    for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
+      // Without memory the step stays open, and the next repetition of a push tries again.
+      ChunkAt(shard, c).Reconsider(closed[shard.variable->group]).IgnoreError();
+    }
+  }
+  MutexLock lock(mutex_);
+  for (size_t g = 0; g < closed.size(); ++g) {
+    if (closed[g].count == 0) continue;
+    if (ledger_.CloseChunks(static_cast<uint32_t>(g), closed[g].count)) {
+      global_step_ = ledger_.steps_closed();
+    }
+    for (const std::shared_ptr<ParkedReply>& reply : closed[g].finished) {
+      AnswerParked(*reply, absl::OkStatus(), effects);
+    }
+  }
+  Advance(effects);
+}
+
+void ParameterStore::AddDeadline(uint64_t id, absl::Time deadline) {
+  if (deadline == absl::InfiniteFuture()) return;
+  if (deadlines_.Add(id, deadline)) ArmDeadlineTimer(deadline);
+}
+
+void ParameterStore::ArmDeadlineTimer(absl::Time due) {
+  options_.executor->RunAfter(std::max(due - options_.clock->Now(), absl::ZeroDuration()),
+                              [weak = weak_from_this(), due] {
+                                if (const auto store = weak.lock()) store->OnDeadline(due);
+                              });
+}
+
+void ParameterStore::OnDeadline(absl::Time armed_for) {
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    for (const uint64_t id : deadlines_.TakeDue(armed_for, options_.clock->Now())) {
+      Expire(id, effects);
+    }
+    const absl::Time next = deadlines_.TakeNext();
+    if (next < absl::InfiniteFuture()) ArmDeadlineTimer(next);
+    Advance(effects);
+  }
+  RunEffects(effects);
+}
+
+void ParameterStore::Expire(uint64_t id, StoreEffects& effects) {
+  if (const auto held = held_.find(id); held != held_.end()) {
+    const absl::StatusOr<Wait> wait = WaitOf(*held->second);
+    const std::string why = Describe(wait.value_or(Wait::kNothing), held->second->header);
+    effects.Fail(TakeHeld(id), absl::DeadlineExceededError(why));
+  } else if (const auto parked = parked_.find(id); parked != parked_.end()) {
+    const std::shared_ptr<ParkedReply> reply = parked->second;
+    AnswerParked(
+        *reply,
+        absl::DeadlineExceededError(MissingIn(reply->header().group, reply->header().group_step)),
+        effects);
+  } else if (const auto pull = pulls_.find(id); pull != pulls_.end()) {
+    const absl::optional<StepLedger::OpenStep> open = ledger_.OpenBelow(pull->second.step);
+    const absl::Status late = absl::DeadlineExceededError(
+        open.has_value() ? MissingIn(open->group, open->group_step) : "the pull came too late");
+    effects.replies.push_back(
+        [done = std::move(pull->second.done), late]() mutable { std::move(done)(late); });
+    pulls_.erase(pull);
+  } else if (waiting_cut_ != nullptr && waiting_cut_->id == id) {
+    const uint64_t cut = waiting_cut_->cut;
+    AnswerCut(absl::AbortedError(
+                  absl::StrCat("cut ", cut, " was not complete in time; try again with a new one")),
+              effects);
+    cut_gate_.Settle(cut);
+  }
+}
+
+absl::Status ParameterStore::LoadChunk(ShardId shard, uint64_t chunk, uint64_t version,
+                                       uint64_t examples, absl::Span<const std::byte> weights,
+                                       absl::Span<const std::byte> slots) {
+  const LocalShard* const local = plan_->Find(shard);
+  if (local == nullptr || chunk >= local->shard.num_chunks()) {
+    return absl::NotFoundError(absl::StrCat("chunk ", chunk, " of shard ",
+                                            static_cast<uint64_t>(shard), " is not on server ",
+                                            options_.server_name));
+  }
+  Chunk& target = ChunkAt(*local, chunk);
+  const bool had_values = target.initialised();
+  WEIR_RETURN_IF_ERROR(target.Load(version, examples, weights, slots));
+  if (!had_values) ++initialised_chunks_;
+  return absl::OkStatus();
+}
+
+absl::Status ParameterStore::FinishRestore(absl::Span<const uint64_t> group_steps,
+                                           uint64_t /*examples: each chunk has its own*/) {
+  MutexLock lock(mutex_);
+  WEIR_RETURN_IF_ERROR(ended_);
+  if (!trackers_.empty()) {
+    return absl::FailedPreconditionError("the attempt has taken pushes; it cannot be restored");
+  }
+  for (size_t g = 0; g < pushes_.size(); ++g) {
+    pushes_[g] = g < group_steps.size() ? group_steps[g] : 0;
+  }
+  ledger_.Resume(group_steps, resume_.step());
+  global_step_ = resume_.step();
+  for (const LocalShard& shard : plan_->shards()) {
+    for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
+      ChunkAt(shard, c).StartAt(pushes_[shard.variable->group]);
+    }
+  }
+  restored_ = true;
+  return absl::OkStatus();
+}
+
+}  // namespace weir

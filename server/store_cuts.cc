@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes at a step boundary (sync), cuts of checkpoints, snapshots.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "rpc/errors.h"
+#include "server/parameter_store.h"
+
+namespace weir {
+namespace {
+
+// How long pushes are held for a change or a cut that does not come.
+constexpr absl::Duration kHoldTime = absl::Seconds(2);
+
+// How long a sync cut is kept for the SavePart that asks for it: it costs memory.
+constexpr absl::Duration kKeepTime = absl::Minutes(1);
+
+absl::Status NoSuchCut(uint64_t cut) {
+  return absl::AbortedError(
+      absl::StrCat("cut ", cut, " is not to be had here; try again with a new one"));
+}
+
+}  // namespace
+
+absl::StatusOr<v1::PrepareStepReply> ParameterStore::PrepareStep(
+    const v1::PrepareStepRequest& request) {
+  if (!plan_->sync()) {
+    return absl::FailedPreconditionError("steps are prepared in sync jobs alone");
+  }
+  MutexLock lock(mutex_);
+  WEIR_RETURN_IF_ERROR(ended_);
+  WEIR_ASSIGN_OR_RETURN(const bool fresh, gate_.Prepare(request, ledger_.steps_begun()));
+  if (fresh) {
+    options_.executor->RunAfter(kHoldTime, [weak = weak_from_this(), id = request.change_id()] {
+      if (const auto store = weak.lock()) store->ExpireChange(id);
+    });
+  }
+  v1::PrepareStepReply reply;
+  reply.set_highest_open_step(std::max<uint64_t>(ledger_.steps_begun(), 1) - 1);
+  return reply;
+}
+
+void ParameterStore::ExpireChange(uint64_t change_id) {
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    if (!gate_.Expire(change_id)) return;
+    Advance(effects);
+  }
+  RunEffects(effects);
+}
+
+absl::Status ParameterStore::CommitStep(const v1::CommitStepRequest& request) {
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    WEIR_RETURN_IF_ERROR(ended_);
+    WEIR_RETURN_IF_ERROR(gate_.Commit(request));
+    Advance(effects);
+  }
+  RunEffects(effects);
+  return absl::OkStatus();
+}
+
+absl::Status ParameterStore::AbortStep(const v1::AbortStepRequest& request) {
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    if (!gate_.Abort(request.change_id())) return absl::OkStatus();
+    if (waiting_cut_ != nullptr && plan_->sync()) {
+      AnswerCut(NoSuchCut(waiting_cut_->cut), effects);
+    }
+    Advance(effects);
+  }
+  RunEffects(effects);
+  return absl::OkStatus();
+}
+
+// Pushes of the change's step are held and all before it are closed, so that nothing is being
+// applied but state; when that is done too, the boundary is there.
+void ParameterStore::TryChange(StoreEffects& effects) {
+  if (!gate_.change().has_value() || !gate_.change()->committed || applying_ > 0) return;
+  if (!ledger_.AllClosedBelow(gate_.change()->step, *members_)) return;
+  const StepGate::Change change = gate_.Take();
+  if (change.cut != 0) {
+    kept_cut_ =
+        std::make_unique<KeptCut>(KeptCut{.cut = change.cut, .snapshot = Snapshot(change.step)});
+    if (waiting_cut_ != nullptr && waiting_cut_->cut == change.cut) {
+      AnswerCut(std::exchange(kept_cut_, nullptr)->snapshot, effects);
+    } else {
+      options_.executor->RunAfter(kKeepTime, [weak = weak_from_this(), cut = change.cut] {
+        if (const auto store = weak.lock()) store->DropKeptCut(cut);
+      });
+    }
+  }
+  if (change.view.has_value()) SetView(*change.view, effects);
+}
+
+void ParameterStore::TakeCut(const CutRequest& request, absl::Time deadline, CutDone done) {
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    if (!ended_.ok()) {
+      effects.replies.push_back(
+          [done = std::move(done), why = ended_]() mutable { std::move(done)(why); });
+    } else if (plan_->sync()) {
+      TakeSyncCut(request, deadline, std::move(done), effects);
+    } else {
+      TakeAsyncCut(request, deadline, std::move(done), effects);
+    }
+  }
+  RunEffects(effects);
+}
+
+void ParameterStore::TakeSyncCut(const CutRequest& request, absl::Time deadline, CutDone done,
+                                 StoreEffects& effects) {
+  if (waiting_cut_ != nullptr) AnswerCut(NoSuchCut(waiting_cut_->cut), effects);
+  waiting_cut_ = std::make_unique<WaitingCut>(
+      WaitingCut{.id = ++last_id_, .cut = request.cut, .done = std::move(done)});
+  if (kept_cut_ != nullptr && kept_cut_->cut == request.cut) {
+    AnswerCut(std::exchange(kept_cut_, nullptr)->snapshot, effects);
+  } else if (gate_.change().has_value() && gate_.change()->committed &&
+             gate_.change()->cut == request.cut) {
+    AddDeadline(waiting_cut_->id, deadline);
+  } else {
+    AnswerCut(NoSuchCut(request.cut), effects);
+  }
+}
+
+void ParameterStore::TakeAsyncCut(const CutRequest& request, absl::Time deadline, CutDone done,
+                                  StoreEffects& effects) {
+  if (!cut_gate_.IsOpen(request.cut)) {
+    effects.replies.push_back(
+        [done = std::move(done), cut = request.cut]() mutable { std::move(done)(NoSuchCut(cut)); });
+    return;
+  }
+  if (waiting_cut_ != nullptr) AnswerCut(NoSuchCut(waiting_cut_->cut), effects);
+  waiting_cut_ = std::make_unique<WaitingCut>(
+      WaitingCut{.id = ++last_id_, .cut = request.cut, .done = std::move(done)});
+  cut_gate_.Begin(request.cut, request.marks);
+  AddDeadline(waiting_cut_->id, std::min(deadline, options_.clock->Now() + kHoldTime));
+  Advance(effects);
+}
+
+void ParameterStore::TryAsyncCut(StoreEffects& effects) {
+  if (!cut_gate_.under_way().has_value() || waiting_cut_ == nullptr || applying_ > 0) return;
+  const absl::StatusOr<bool> reached = MarksAreReached();
+  if (reached.ok() && !*reached) return;
+  const uint64_t step = *std::max_element(pushes_.begin(), pushes_.end());
+  cut_gate_.Settle(*cut_gate_.under_way());
+  if (reached.ok()) {
+    AnswerCut(Snapshot(step), effects);
+  } else {
+    AnswerCut(reached.status(), effects);
+  }
+}
+
+// Errors: Aborted - a worker has gone beyond its mark.
+absl::StatusOr<bool> ParameterStore::MarksAreReached() {
+  for (const auto& [mark, last_sequence] : cut_gate_.marks()) {
+    const auto [worker, group] = mark;
+    // The dead complete nothing any more, and an empty group is never pushed.
+    if (members_->Find(worker) == nullptr || group >= plan_->groups().size() ||
+        plan_->groups()[group].chunks == 0) {
+      continue;
+    }
+    const auto tracker = trackers_.find(mark);
+    const uint64_t complete = tracker == trackers_.end() ? 0 : tracker->second->complete();
+    if (complete < last_sequence) return false;
+    if (complete > last_sequence) {
+      return absl::AbortedError(absl::StrCat("a push of worker ",
+                                             absl::Hex(static_cast<uint64_t>(worker)),
+                                             " after the cut came before it; try a new one"));
+    }
+  }
+  return true;
+}
+
+void ParameterStore::AnswerCut(absl::StatusOr<StoreSnapshot> snapshot, StoreEffects& effects) {
+  if (waiting_cut_ == nullptr) return;
+  deadlines_.Remove(waiting_cut_->id);
+  effects.replies.push_back(
+      [waiting = std::move(waiting_cut_), snapshot = std::move(snapshot)]() mutable {
+        std::move(waiting->done)(std::move(snapshot));
+      });
+}
+
+// A cut that workers have marked, but that nobody comes to take, must not hold them for ever.
+void ParameterStore::ArmCutTimer(uint64_t cut) {
+  if (cut <= cut_timer_for_) return;
+  cut_timer_for_ = cut;
+  options_.executor->RunAfter(kHoldTime, [weak = weak_from_this(), cut] {
+    if (const auto store = weak.lock()) store->GiveUpCut(cut);
+  });
+}
+
+void ParameterStore::GiveUpCut(uint64_t cut) {
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    if (!cut_gate_.IsOpen(cut)) return;
+    if (waiting_cut_ != nullptr && waiting_cut_->cut <= cut) {
+      AnswerCut(NoSuchCut(waiting_cut_->cut), effects);
+    }
+    cut_gate_.Settle(cut);
+    Advance(effects);
+  }
+  RunEffects(effects);
+}
+
+void ParameterStore::DropKeptCut(uint64_t cut) {
+  std::unique_ptr<KeptCut> dropped;  // goes after the lock
+  MutexLock lock(mutex_);
+  if (kept_cut_ != nullptr && kept_cut_->cut == cut) dropped = std::move(kept_cut_);
+}
+
+absl::StatusOr<StoreSnapshot> ParameterStore::Snapshot(uint64_t step) {
+  StoreSnapshot snapshot;
+  WEIR_ASSIGN_OR_RETURN(snapshot.reservation,
+                        options_.budget->Reserve("saving a checkpoint", plan_->saved_bytes()));
+  snapshot.attempt = attempt_;
+  snapshot.step = step;
+  snapshot.group_steps = pushes_;
+  for (size_t g = 1; g < pushes_.size() && plan_->sync(); ++g) {
+    snapshot.group_steps[g] = ledger_.next_group_step(static_cast<uint32_t>(g));
+  }
+  for (const auto& [owner, tracker] : trackers_) {
+    v1::SequenceMark& mark = snapshot.marks.emplace_back();
+    mark.set_worker(static_cast<uint64_t>(owner.first));
+    mark.set_group(owner.second);
+    mark.set_sequence(tracker->complete());
+  }
+  for (const LocalShard& local : plan_->shards()) {
+    ShardSnapshot& shard = snapshot.shards.emplace_back();
+    shard.shard = local.shard;
+    for (uint64_t c = 0; c < local.shard.num_chunks(); ++c) {
+      shard.chunks.push_back(ChunkAt(local, c).Snapshot());
+      if (local.variable->group != 0) {
+        snapshot.examples = std::max(snapshot.examples, shard.chunks.back().examples);
+      }
+    }
+  }
+  return snapshot;
+}
+
+}  // namespace weir

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of a push: checked, admitted or held, applied chunk by chunk, answered.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+#include "rpc/errors.h"
+#include "server/parameter_store.h"
+
+namespace weir {
+
+void ParameterStore::Push(const v1::PushRequest& request, Payload payload, absl::Time deadline,
+                          PushReplyTo reply) {
+  const Carrier carrier = reply.wants_weights() ? Carrier::kBoth : Carrier::kRequest;
+  absl::StatusOr<std::unique_ptr<PushMessage>> message = CheckMessage(request, payload, carrier);
+  if (!message.ok()) return std::move(reply).Fail(message.status());
+  (*message)->deadline = deadline;
+  (*message)->reply = std::move(reply);
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    Admit(*std::move(message), effects);
+  }
+  RunEffects(effects);
+}
+
+absl::StatusOr<std::unique_ptr<PushMessage>> ParameterStore::CheckMessage(
+    const v1::PushRequest& request, Payload& payload, Carrier carrier) {
+  WEIR_RETURN_IF_ERROR(CheckContextNow(request.context()));
+  if (static_cast<WorkerId>(request.context().worker()) == WorkerId::kReader) {
+    return absl::InvalidArgumentError("worker is 0: a reader may only pull");
+  }
+  auto message = std::make_unique<PushMessage>();
+  WEIR_ASSIGN_OR_RETURN(message->segments,
+                        ResolveSegments(*plan_, request.segments(), carrier, payload.size()));
+  WEIR_ASSIGN_OR_RETURN(message->header, CheckPush(request, *plan_, message->segments));
+  WEIR_RETURN_IF_ERROR(CheckServing(message->segments));
+  WEIR_RETURN_IF_ERROR(CheckValues(message->header, message->segments, payload));
+  message->payload = std::move(payload);
+  return message;
+}
+
+void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& effects) {
+  const PushHeader& push = message->header;
+  if (!ended_.ok()) return effects.Fail(std::move(message), ended_);
+  const MemberInfo* const member = members_->Find(push.worker);
+  if (member == nullptr) {
+    return effects.Fail(std::move(message),
+                        NotAMember(static_cast<uint64_t>(push.worker), "it has just left"));
+  }
+  const bool stepped = plan_->sync() && push.group != 0;
+  std::shared_ptr<SequenceTracker>& tracker = trackers_[{push.worker, push.group}];
+  if (tracker == nullptr) {
+    tracker = std::make_shared<SequenceTracker>(plan_->groups()[push.group].chunks);
+  }
+  message->tracker = tracker;
+  if (message->segments.empty()) return Start(std::move(message), effects);
+  const absl::Status in_order =
+      tracker->Admit(push.sequence, stepped ? push.group_step : push.sequence);
+  if (!in_order.ok()) return effects.Fail(std::move(message), in_order);
+  if (stepped && push.step < member->first_step) {
+    return effects.Fail(std::move(message),
+                        absl::FailedPreconditionError(
+                            absl::StrCat("step ", push.step, " does not wait for ", NameOf(*member),
+                                         ", which counts from step ", member->first_step, " on")));
+  }
+  if (plan_->sync()) ledger_.Reach(push.worker, push.step);
+  const absl::StatusOr<Wait> wait = WaitOf(*message);
+  if (!wait.ok()) return effects.Fail(std::move(message), wait.status());
+  if (*wait == Wait::kNothing) return Start(std::move(message), effects);
+  Hold(std::move(message), effects);
+}
+
+// Nothing: a sync step is open for it now. What has been counted before waits for nothing.
+absl::StatusOr<ParameterStore::Wait> ParameterStore::WaitOf(const PushMessage& message) {
+  const PushHeader& push = message.header;
+  if (message.tracker->IsComplete(push.sequence)) return Wait::kNothing;
+  if (gate_.Holds(push.step)) return Wait::kChange;
+  if (cut_gate_.Holds(push)) return Wait::kCut;
+  if (!message.tracker->IsNext(push.sequence, message.segments)) return Wait::kOrder;
+  if (!plan_->sync() || push.group == 0) return Wait::kNothing;
+  WEIR_ASSIGN_OR_RETURN(const bool open, ledger_.Open(push));
+  return open ? Wait::kNothing : Wait::kStep;
+}
+
+std::string ParameterStore::Describe(Wait wait, const PushHeader& push) {
+  switch (wait) {
+    case Wait::kChange:
+      return absl::StrCat("the push waited for change ", gate_.change()->id,
+                          " of the members, or a checkpoint, at step ", gate_.change()->step);
+    case Wait::kCut:
+      return "the push waited for the cut of a checkpoint";
+    case Wait::kOrder:
+      return absl::StrCat("the push waited for this worker's sequence ", push.sequence - 1);
+    case Wait::kStep:
+      return MissingIn(push.group, ledger_.next_group_step(push.group));
+    case Wait::kNothing:
+      break;
+  }
+  return "the push came too late";
+}
+
+void ParameterStore::Hold(std::unique_ptr<PushMessage> message, StoreEffects& effects) {
+  const PushHeader& push = message->header;
+  uint64_t& bytes = held_bytes_[push.worker];
+  if (bytes + message->payload.size() > options_.credit_bytes) {
+    const absl::Status out_of_credit = OutOfCredit(bytes, options_.credit_bytes);
+    return effects.Fail(std::move(message), out_of_credit);
+  }
+  bytes += message->payload.size();
+  if (cut_gate_.IsOpen(push.cut)) ArmCutTimer(push.cut);
+  const uint64_t id = ++last_id_;
+  AddDeadline(id, message->deadline);
+  held_[id] = std::move(message);
+}
+
+std::unique_ptr<PushMessage> ParameterStore::TakeHeld(uint64_t id) {
+  const auto found = held_.find(id);
+  std::unique_ptr<PushMessage> message = std::move(found->second);
+  held_.erase(found);
+  deadlines_.Remove(id);
+  uint64_t& bytes = held_bytes_[message->header.worker];
+  bytes -= message->payload.size();
+  if (bytes == 0) held_bytes_.erase(message->header.worker);
+  return message;
+}
+
+void ParameterStore::ReadmitHeld(StoreEffects& effects) {
+  for (auto it = held_.begin(); it != held_.end();) {
+    const uint64_t id = it->first;
+    const absl::StatusOr<Wait> wait = WaitOf(*it->second);
+    ++it;
+    if (!wait.ok()) {
+      effects.Fail(TakeHeld(id), wait.status());
+    } else if (*wait == Wait::kNothing) {
+      Start(TakeHeld(id), effects);
+    }
+  }
+}
+
+void ParameterStore::Start(std::unique_ptr<PushMessage> message, StoreEffects& effects) {
+  ++applying_;
+  if (message->reply.wants_weights() && plan_->sync() && message->header.group != 0) {
+    const uint64_t id = ++last_id_;
+    message->parked = std::make_shared<ParkedReply>(id, message->header, message->segments,
+                                                    std::move(message->reply.pull));
+    parked_[id] = message->parked;
+    AddDeadline(id, message->deadline);
+  }
+  effects.ready.push_back(std::move(message));
+}
+
+void ParameterStore::ApplyMessage(std::unique_ptr<PushMessage> message, StoreEffects& effects) {
+  Applied applied = ApplyToChunks(*message);
+  message->payload = Payload();  // its owners are called here, without a lock
+  MutexLock lock(mutex_);
+  FinishMessage(std::move(message), std::move(applied), effects);
+  Advance(effects);
+}
+
+ParameterStore::Applied ParameterStore::ApplyToChunks(const PushMessage& message) {
+  const PushHeader& push = message.header;
+  Applied applied;
+  bool all_repeated = !message.segments.empty();
+  uint64_t staleness = 0;
+  for (const SegmentTarget& segment : message.segments) {
+    const Shard& shard = segment.shard->shard;
+    for (uint64_t i = 0; i < segment.num_chunks; ++i) {
+      Chunk& chunk = ChunkAt(*segment.shard, segment.first_chunk + i);
+      ChunkValues values;
+      if (!segment.absent) {
+        values = {
+            .payload = &message.payload,
+            .offset = segment.payload_offset + i * shard.chunk_elements * shard.element_bytes};
+      }
+      const absl::StatusOr<ChunkOutcome> outcome =
+          push.group == 0 ? chunk.WriteState(push, values, *message.tracker)
+          : plan_->sync()
+              ? chunk.Contribute(push, values, *message.tracker, message.parked, applied.closed)
+              : chunk.Apply(push, values, *message.tracker);
+      if (!outcome.ok()) {
+        applied.status = outcome.status();
+        return applied;
+      }
+      all_repeated = all_repeated && outcome->repeated;
+      applied.completes = applied.completes || outcome->completes;
+      if (segment.have_version > 0 && outcome->version_before > segment.have_version) {
+        staleness = std::max(staleness, outcome->version_before - segment.have_version);
+      }
+    }
+  }
+  applied.outcome.set_repeated(all_repeated);
+  if (!plan_->sync() && !all_repeated) applied.outcome.set_staleness(staleness);
+  return applied;
+}
+
+void ParameterStore::FinishMessage(std::unique_ptr<PushMessage> message, Applied applied,
+                                   StoreEffects& effects) {
+  --applying_;
+  const PushHeader& push = message->header;
+  if (applied.completes) {
+    ++pushes_[push.group];
+    if (!plan_->sync() && push.group != 0) global_step_ = pushes_[push.group];
+  }
+  if (applied.closed.count > 0 && ledger_.CloseChunks(push.group, applied.closed.count)) {
+    global_step_ = ledger_.steps_closed();
+  }
+  for (const std::shared_ptr<ParkedReply>& reply : applied.closed.finished) {
+    AnswerParked(*reply, absl::OkStatus(), effects);
+  }
+  if (message->parked != nullptr) {
+    message->parked->outcome = applied.outcome;
+    if (!applied.status.ok()) {
+      AnswerParked(*message->parked, applied.status, effects);
+    } else if (message->parked->Close()) {
+      AnswerParked(*message->parked, absl::OkStatus(), effects);
+    }
+    return;
+  }
+  if (!applied.status.ok()) return effects.Fail(std::move(message), applied.status);
+  effects.replies.push_back([this, self = shared_from_this(), message = std::move(message),
+                             outcome = applied.outcome]() mutable {
+    if (message->reply.wants_weights()) {
+      absl::StatusOr<PullResult> result = ReadWeights(message->segments);
+      if (result.ok()) *result->header.mutable_outcome() = outcome;
+      std::move(message->reply.pull)(std::move(result));
+      return;
+    }
+    v1::PushReply reply;
+    *reply.mutable_outcome() = outcome;
+    std::move(message->reply.push)(std::move(reply));
+  });
+}
+
+// Whoever finds it still parked answers it.
+void ParameterStore::AnswerParked(ParkedReply& parked, const absl::Status& status,
+                                  StoreEffects& effects) {
+  const auto found = parked_.find(parked.id());
+  if (found == parked_.end()) return;
+  std::shared_ptr<ParkedReply> reply = std::move(found->second);
+  parked_.erase(found);
+  deadlines_.Remove(reply->id());
+  effects.replies.push_back([this, self = shared_from_this(), reply = std::move(reply),
+                             done = parked.TakeDone(), status]() mutable {
+    if (!status.ok()) return std::move(done)(status);
+    absl::StatusOr<PullResult> result = ReadWeights(reply->segments());
+    if (result.ok()) *result->header.mutable_outcome() = reply->outcome;
+    std::move(done)(std::move(result));
+  });
+}
+
+std::string ParameterStore::MissingIn(uint32_t group, uint64_t group_step) {
+  for (const LocalShard& shard : plan_->shards()) {
+    if (shard.variable->group != group) continue;
+    for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
+      const std::vector<MemberInfo> missing = ChunkAt(shard, c).Missing(group_step);
+      if (missing.empty()) continue;
+      return absl::StrCat(
+          "group step ", group_step, " of '", plan_->groups()[group].name, "' waits for ",
+          absl::StrJoin(missing, ", ", [](std::string* out, const MemberInfo& member) {
+            out->append(NameOf(member));
+          }));
+    }
+  }
+  return absl::StrCat("group step ", group_step, " of '", plan_->groups()[group].name,
+                      "' is not closed");
+}
+
+}  // namespace weir
