@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/training_loop.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/status_matchers.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Calls = std::vector<std::string>;
+
+// A membership of one, whose calls are written down.
+class FakeSession final : public JobSession {
+ public:
+  explicit FakeSession(Calls& calls) : calls_(calls) {
+    info.member = true;
+    info.members = {{0, 0}};
+    info.servers = 2;
+    info.state = JobState::kInitialising;
+    info.initialiser = true;
+    info.resume_group_steps = {0, 0};
+  }
+
+  JobInfo Info() const override { return info; }
+  absl::Status Declare(const Declaration&) override {
+    calls_.push_back("declare");
+    return declared;
+  }
+  absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration) override { return info; }
+  absl::Status ReportInitialised() override {
+    calls_.push_back("initialised");
+    info.state = JobState::kRunning;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<BarrierResult> Barrier(const std::string& name,
+                                        const std::map<std::string, double>& values,
+                                        absl::Duration) override {
+    calls_.push_back("barrier " + name);
+    return BarrierResult{values, static_cast<uint32_t>(info.members.size())};
+  }
+  absl::StatusOr<TakenRanges> TakeRanges(uint64_t) override {
+    if (ranges.empty()) return TakenRanges{{}, true};
+    TakenRanges taken{{ranges.front()}, false};
+    ranges.erase(ranges.begin());
+    return taken;
+  }
+  void ReportProgress(const Progress& progress) override { reported.push_back(progress); }
+  absl::StatusOr<std::string> SaveCheckpoint(const std::map<std::string, double>&) override {
+    calls_.push_back("save");
+    return std::string("checkpoint-1");
+  }
+  absl::Status Leave(bool finished, const std::string& reason) override {
+    calls_.push_back(absl::StrCat("leave ", finished ? "finished" : reason));
+    return absl::OkStatus();
+  }
+
+  JobInfo info;
+  absl::Status declared;
+  std::vector<DataRange> ranges;
+  std::vector<Progress> reported;
+
+ private:
+  Calls& calls_;
+};
+
+// Keeps one weight, from which each gradient is taken.
+class FakeClient final : public ParameterClient {
+ public:
+  explicit FakeClient(Calls& calls) : calls_(calls) {}
+
+  absl::Status Assign(absl::Span<const PushItem> values) override {
+    calls_.push_back("assign");
+    std::memcpy(&weight, values[0].data, sizeof(weight));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<PullStats> Pull(absl::Span<const PullItem> into,
+                                 const PullOptions& options) override {
+    calls_.push_back(absl::StrCat("pull ", options.step));
+    std::memcpy(into[0].data, &weight, sizeof(weight));
+    return PullStats{};
+  }
+  absl::StatusOr<PushStats> Push(absl::Span<const PushItem>, const PushOptions& options) override {
+    calls_.push_back(absl::StrCat("state ", options.step));
+    return PushStats{};
+  }
+  absl::StatusOr<PushStats> PushPull(absl::Span<const PushItem> gradients,
+                                     absl::Span<const PullItem> into,
+                                     const PushOptions& options) override {
+    if (before_push) {
+      const absl::Status status = before_push(options);
+      if (!status.ok()) return status;
+    }
+    pushes.push_back(options);
+    absent.push_back(gradients[0].data == nullptr);
+    if (!absent.back()) weight -= *static_cast<const float*>(gradients[0].data);
+    std::memcpy(into[0].data, &weight, sizeof(weight));
+    PushStats stats;
+    stats.staleness = 3;
+    return stats;
+  }
+  std::unique_ptr<PendingPush> StartPushPull(absl::Span<const PushItem>, absl::Span<const PullItem>,
+                                             const PushOptions&) override {
+    return nullptr;
+  }
+
+  float weight = 0;
+  std::vector<PushOptions> pushes;
+  std::vector<bool> absent;
+  std::function<absl::Status(const PushOptions&)> before_push;
+
+ private:
+  Calls& calls_;
+};
+
+// One parameter whose gradient is always 1, and a counter of steps as state.
+class FakeRunner final : public ReplicaRunner {
+ public:
+  FakeRunner() {
+    declaration_.variables.resize(2);
+    declaration_.variables[0].name = "weight";
+    declaration_.variables[1].name = "counter";
+    declaration_.variables[1].group = 0;
+    declaration_.groups.resize(1);
+  }
+
+  const Declaration& declaration() const override { return declaration_; }
+  absl::Status Reset() override {
+    weight = 100;
+    return absl::OkStatus();
+  }
+  std::vector<PullItem> Storage() override {
+    return {{0, &weight, sizeof(weight)}, {1, &counter, sizeof(counter)}};
+  }
+  absl::StatusOr<Metrics> Train(const Batch& batch, uint64_t, GroupUpdates& updates) override {
+    trained.push_back(batch.examples);
+    const float gradient = 1;
+    const PushItem push{0, &gradient, sizeof(gradient)};
+    const PullItem pull{0, &weight, sizeof(weight)};
+    const absl::Status status = updates.Update(1, {push}, {pull});
+    if (!status.ok()) return status;
+    counter += 1;
+    return Metrics{{"loss", weight}};
+  }
+  absl::StatusOr<Metrics> Evaluate(const Batch&) override { return Metrics{{"accuracy", 0.5}}; }
+
+  float weight = 0;
+  float counter = 0;
+  std::vector<uint64_t> trained;
+
+ private:
+  Declaration declaration_;
+};
+
+class TrainingLoopTest : public testing::Test {
+ protected:
+  TrainingLoopTest() {
+    dataset_.height = dataset_.width = 1;
+    dataset_.pixels.assign(20, 1);
+    dataset_.labels.assign(20, 0);
+    spec_.set_name("job");
+    spec_.set_train_examples(20);
+    spec_.set_workers(1);
+    spec_.mutable_data()->mutable_batch()->set_global(8);
+    spec_.mutable_regime()->set_kind(v1::REGIME_SYNC);
+    spec_.mutable_length()->set_epochs(1);  // 8, 8 and 4 examples
+    spec_.mutable_checkpoint()->set_at_end(true);
+    spec_.set_step_timeout_ms(60000);
+    spec_.set_log_every(2);
+  }
+
+  absl::StatusOr<RunSummary> Run() {
+    BatchMaker train(dataset_, {});
+    BatchMaker test(dataset_, {});
+    ProgressLog::Options options;
+    options.log_every = spec_.log_every();
+    options.train_examples = spec_.train_examples();
+    auto log = ProgressLog::Create(options, session_, clock_);
+    return TrainingLoop(TrainingParts{spec_, session_, client_, runner_, train, test,
+                                      dataset_.examples(), **log, clock_, interrupted_})
+        .Run();
+  }
+
+  Calls calls_;
+  FakeClock clock_;
+  FakeSession session_{calls_};
+  FakeClient client_{calls_};
+  FakeRunner runner_;
+  ImageDataset dataset_;
+  v1::JobSpec spec_;
+  std::atomic<bool> interrupted_{false};
+};
+
+TEST_F(TrainingLoopTest, AJobRunsFromItsDeclarationToItsEnd) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_THAT(calls_, ElementsAre("declare", "assign", "initialised", "pull 0", "state 3",
+                                  "barrier end", "save", "barrier saved", "pull 3",
+                                  "barrier evaluate-final", "leave finished"));
+  EXPECT_EQ(summary.steps, 3u);
+  EXPECT_EQ(summary.examples, 20u);
+  EXPECT_EQ(summary.test_accuracy, 0.5);
+  EXPECT_EQ(summary.checkpoint, "checkpoint-1");
+  EXPECT_EQ(summary.servers, 2u);
+  EXPECT_EQ(summary.regime, "sync");
+  EXPECT_EQ(client_.weight, 97);
+}
+
+TEST_F(TrainingLoopTest, APushSaysItsPlaceItsExamplesAndItsWeight) {
+  WEIR_ASSERT_OK(Run());
+  ASSERT_EQ(client_.pushes.size(), 3u);
+  EXPECT_EQ(client_.pushes[2].step, 2u);
+  EXPECT_EQ(client_.pushes[2].group_step, 2u);
+  EXPECT_EQ(client_.pushes[2].examples, 4u);
+  EXPECT_EQ(client_.pushes[2].consumed, 20u);
+  EXPECT_EQ(client_.pushes[2].weight, 0.5);  // 4 of 8
+}
+
+TEST_F(TrainingLoopTest, AWorkerThatIsNotTheInitialiserOnlyPulls) {
+  session_.info.initialiser = false;
+  session_.info.state = JobState::kRunning;
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(calls_, Not(Contains("assign")));
+}
+
+TEST_F(TrainingLoopTest, ARollbackGoesOnFromTheStepOfTheNewAttempt) {
+  spec_.mutable_length()->set_epochs(2);
+  client_.before_push = [&](const PushOptions& options) -> absl::Status {
+    if (options.step != 4 || session_.info.attempt > 0) return absl::OkStatus();
+    session_.info.attempt = 1;
+    session_.info.resume_step = 2;
+    session_.info.resume_group_steps = {0, 2};
+    session_.info.lost_steps = 2;
+    client_.weight = 98;  // as it was after two steps
+    return absl::AbortedError("rolled back");
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  std::vector<uint64_t> steps;
+  for (const PushOptions& push : client_.pushes) steps.push_back(push.step);
+  EXPECT_THAT(steps, ElementsAre(0, 1, 2, 3, 2, 3, 4, 5));
+  EXPECT_EQ(client_.weight, 94);
+  EXPECT_EQ(summary.lost_steps, 2u);
+}
+
+TEST_F(TrainingLoopTest, WithoutACheckpointTheInitialiserAssignsItsFirstValuesAgain) {
+  client_.before_push = [&](const PushOptions& options) -> absl::Status {
+    if (options.step != 1 || session_.info.attempt > 0) return absl::OkStatus();
+    session_.info.attempt = 1;
+    session_.info.state = JobState::kInitialising;
+    client_.weight = -1;
+    return absl::AbortedError("rolled back");
+  };
+  WEIR_ASSERT_OK(Run());
+  EXPECT_EQ(client_.weight, 97);
+}
+
+TEST_F(TrainingLoopTest, AWorkerThatIsNoLongerAMemberGivesUp) {
+  client_.before_push = [&](const PushOptions&) {
+    session_.info.member = false;
+    return absl::AbortedError("no longer a member");
+  };
+  EXPECT_THAT(Run().status(),
+              HasStatus(absl::StatusCode::kAborted, HasSubstr("no longer a member")));
+}
+
+// 20 examples in steps of 1: in step 0 the first of two members takes the example.
+TEST_F(TrainingLoopTest, AStepWithoutExamplesIsPushedAsAbsent) {
+  spec_.mutable_data()->mutable_batch()->set_global(1);
+  spec_.mutable_length()->set_steps(2);
+  session_.info.initialiser = false;
+  session_.info.state = JobState::kRunning;
+  session_.info.members = {{0, 0}, {1, 0}};
+  session_.info.rank = 1;
+  // The fake's barrier sums this worker alone, so the evaluation never covers the test set.
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(client_.absent, ElementsAre(true, true));
+  EXPECT_EQ(client_.pushes[0].weight, 0);
+  EXPECT_TRUE(runner_.trained.empty());
+}
+
+TEST_F(TrainingLoopTest, AJoinerStartsWithItsFirstStepAndTheGroupStepsOfThen) {
+  session_.info.initialiser = false;
+  session_.info.state = JobState::kRunning;
+  session_.info.members = {{0, 2}};
+  WEIR_ASSERT_OK(Run());
+  ASSERT_EQ(client_.pushes.size(), 1u);
+  EXPECT_EQ(client_.pushes[0].step, 2u);
+  EXPECT_EQ(client_.pushes[0].group_step, 2u);
+  EXPECT_THAT(calls_, Contains("pull 2"));
+}
+
+TEST_F(TrainingLoopTest, AsyncTakesRangesUntilTheDataEnds) {
+  spec_.mutable_regime()->set_kind(v1::REGIME_ASYNC);
+  session_.ranges = {{0, 0, 16}, {0, 16, 20}};
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_THAT(runner_.trained, ElementsAre(8, 8, 4));
+  EXPECT_EQ(summary.steps, 3u);
+  EXPECT_EQ(session_.reported.back().staleness, 3);
+}
+
+TEST_F(TrainingLoopTest, AnInterruptedWorkerLeavesTheJob) {
+  client_.before_push = [&](const PushOptions& options) {
+    interrupted_ = options.step == 1;
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(client_.pushes.size(), 2u);
+  EXPECT_EQ(calls_.back(), "leave interrupted");
+}
+
+TEST_F(TrainingLoopTest, AJobStoppedByCommandIsSavedAndLeft) {
+  client_.before_push = [&](const PushOptions& options) {
+    session_.info.stop = options.step == 1;
+    return absl::OkStatus();
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_TRUE(summary.stopped);
+  EXPECT_EQ(summary.steps, 2u);
+  EXPECT_THAT(calls_,
+              AllOf(Contains("save"), Contains("leave finished"), Not(Contains("barrier end"))));
+}
+
+TEST_F(TrainingLoopTest, ARefusedDeclarationEndsTheRun) {
+  session_.declared = absl::FailedPreconditionError("variable weight: shape differs");
+  EXPECT_THAT(Run().status(),
+              HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("shape differs")));
+  EXPECT_EQ(calls_.back(), "leave variable weight: shape differs");
+}
+
+TEST_F(TrainingLoopTest, EvaluationAtIntervalsLeavesTheReplicasStateAlone) {
+  spec_.mutable_evaluate()->mutable_every()->set_examples(8);
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(calls_, AllOf(Contains("barrier evaluate-1-state"), Contains("barrier evaluate-1"),
+                            Contains("barrier evaluate-2"), Not(Contains("barrier evaluate-3"))));
+  EXPECT_EQ(runner_.counter, 3);
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/client_updates.h"
+
+#include "common/status_macros.h"
+
+namespace weir {
+
+PushOptions ClientUpdates::NextOptions(uint32_t group) {
+  if (group_steps_.size() <= group) group_steps_.resize(group + 1);
+  PushOptions options;
+  options.group = group;
+  options.step = place_.step;
+  options.group_step = group_steps_[group]++;
+  options.timeout = timeout_;
+  return options;
+}
+
+absl::Status ClientUpdates::Update(uint32_t group, absl::Span<const PushItem> gradients,
+                                   absl::Span<const PullItem> weights) {
+  PushOptions options = NextOptions(group);
+  options.weight = place_.weight;
+  options.examples = place_.examples;
+  options.consumed = place_.consumed;
+  WEIR_ASSIGN_OR_RETURN(const PushStats stats, client_.PushPull(gradients, weights, options));
+  staleness_ = stats.staleness;
+  return absl::OkStatus();
+}
+
+absl::Status ClientUpdates::PushState(absl::Span<const PushItem> state, uint64_t step) {
+  place_.step = step;
+  PushOptions options = NextOptions(0);
+  options.consumed = place_.consumed;
+  return client_.Push(state, options).status();
+}
+
+}  // namespace weir

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "weir/parameter_client.h"
+#include "worker/group_updates.h"
+
+namespace weir {
+
+// A training step's place in the job, the same for all of its pushes.
+struct StepPlace {
+  uint64_t step = 0;
+  double weight = 1;
+  uint64_t examples = 0;
+  uint64_t consumed = 0;  // with this step, in this attempt
+};
+
+// Sends updates to the servers and counts the group steps. For one attempt. Borrows the client.
+// Used from one thread.
+class ClientUpdates final : public GroupUpdates {
+ public:
+  // `group_steps`: of the first update of each group, by group index plus one; [0] is of the state.
+  ClientUpdates(ParameterClient& client, std::vector<uint64_t> group_steps, absl::Duration timeout)
+      : client_(client), group_steps_(std::move(group_steps)), timeout_(timeout) {}
+
+  void BeginStep(const StepPlace& place) { place_ = place; }
+
+  absl::Status Update(uint32_t group, absl::Span<const PushItem> gradients,
+                      absl::Span<const PullItem> weights) override;
+
+  // State variables: kept by the servers, aggregated over the workers.
+  absl::Status PushState(absl::Span<const PushItem> state, uint64_t step);
+
+  // Of the newest update: updates by others between the weights that it was made on and its
+  // arrival.
+  uint64_t staleness() const { return staleness_; }
+
+ private:
+  PushOptions NextOptions(uint32_t group);
+
+  ParameterClient& client_;
+  std::vector<uint64_t> group_steps_;
+  const absl::Duration timeout_;
+  StepPlace place_;
+  uint64_t staleness_ = 0;
+};
+
+}  // namespace weir

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "weir/job_session.h"
+#include "weir/v1/job_spec.pb.h"
+#include "worker/data/batch_slices.h"
+
+namespace weir {
+
+struct FeedItem {
+  bool end = false;     // no more data: the job is done
+  BatchSlice slice;     // perhaps empty in `sync`: the step counts without this worker's examples
+  double position = 0;  // examples of the whole job that are behind when this step is done, about
+};
+
+// Which examples this worker's next step takes, by the job's regime. Used from one thread.
+class DataFeed {
+ public:
+  virtual ~DataFeed() = default;
+
+  // Steps rise by one from the first asked for. Errors: those of JobSession::TakeRanges;
+  // Cancelled - `session` says that the job shall stop while this waited for data.
+  virtual absl::StatusOr<FeedItem> Next(uint64_t step) = 0;
+
+  // For one attempt. Borrows the session. `spec` is resolved.
+  static std::unique_ptr<DataFeed> Create(const v1::JobSpec& spec, JobSession& session);
+};
+
+}  // namespace weir

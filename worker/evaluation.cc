@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/evaluation.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/data/batch_slices.h"
+
+namespace weir {
+namespace {
+
+constexpr uint64_t kBatch = 250;
+constexpr char kExamples[] = "examples";
+
+// A copy of the state variables' values, put back on destruction.
+class KeptState {
+ public:
+  explicit KeptState(ReplicaRunner& runner) : runner_(runner) {
+    for (const PullItem& item : runner.Storage()) {
+      if (runner.declaration().variables[item.variable].group != 0) continue;
+      const auto* bytes = static_cast<const std::byte*>(item.data);
+      values_.emplace_back(item.variable, std::vector<std::byte>(bytes, bytes + item.bytes));
+    }
+  }
+  ~KeptState() {
+    const std::vector<PullItem> storage = runner_.Storage();
+    for (const auto& [variable, bytes] : values_) {
+      if (!bytes.empty()) std::memcpy(storage[variable].data, bytes.data(), bytes.size());
+    }
+  }
+  KeptState(const KeptState&) = delete;
+  KeptState& operator=(const KeptState&) = delete;
+
+ private:
+  ReplicaRunner& runner_;
+  std::vector<std::pair<size_t, std::vector<std::byte>>> values_;
+};
+
+Metrics Means(const Metrics& sums) {
+  Metrics means;
+  const auto examples = sums.find(kExamples);
+  if (examples == sums.end() || examples->second == 0) return means;
+  for (const auto& [name, sum] : sums) {
+    if (name != kExamples) means[name] = sum / examples->second;
+  }
+  return means;
+}
+
+}  // namespace
+
+absl::StatusOr<Metrics> Evaluation::SumsOver(const BatchSlice& slice, uint64_t step) {
+  const KeptState kept(parts_.runner);
+  PullOptions options;
+  options.step = step;
+  WEIR_RETURN_IF_ERROR(parts_.client.Pull(parts_.runner.Storage(), options).status());
+  Metrics sums;
+  sums[kExamples] = static_cast<double>(slice.examples());
+  for (uint64_t first = slice.first; first < slice.end; first += kBatch) {
+    WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
+    const Batch batch = parts_.test.Plain({0, first, std::min(slice.end, first + kBatch)});
+    WEIR_ASSIGN_OR_RETURN(const Metrics means, parts_.runner.Evaluate(batch));
+    for (const auto& [name, mean] : means) sums[name] += mean * static_cast<double>(batch.examples);
+  }
+  return sums;
+}
+
+absl::StatusOr<Metrics> Evaluation::Alone() {
+  WEIR_ASSIGN_OR_RETURN(const Metrics sums, SumsOver({0, 0, parts_.test_examples}, 0));
+  return Means(sums);
+}
+
+absl::StatusOr<Metrics> Evaluation::Together(const std::string& name, uint64_t step) {
+  constexpr int kTries = 5;
+  const absl::Duration timeout = absl::Milliseconds(parts_.spec.step_timeout_ms());
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    const JobInfo info = parts_.session.Info();
+    uint64_t index = 0;
+    for (const JobInfo::Member& member : info.members) index += member.rank < info.rank ? 1 : 0;
+    const uint64_t members = std::max<uint64_t>(1, info.members.size());
+    WEIR_ASSIGN_OR_RETURN(
+        const Metrics mine,
+        SumsOver(PartOf(parts_.test_examples, std::min(index, members - 1), members), step));
+    const std::string barrier = attempt == 0 ? name : absl::StrCat(name, "-", attempt + 1);
+    WEIR_ASSIGN_OR_RETURN(const BarrierResult all, parts_.session.Barrier(barrier, mine, timeout));
+    // A member that died, or views that differed: everybody sees the same sum, and tries again.
+    const auto examples = all.sums.find(kExamples);
+    if (examples != all.sums.end() &&
+        examples->second == static_cast<double>(parts_.test_examples)) {
+      return Means(all.sums);
+    }
+  }
+  return absl::UnavailableError("evaluation: the members changed each time");
+}
+
+}  // namespace weir

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/training_parts.h"
+
+namespace weir {
+
+// Evaluates the job's model, its newest weights and aggregated state, on the test set. The
+// replica's own state is put back afterwards. Used from one thread.
+class Evaluation {
+ public:
+  explicit Evaluation(TrainingParts& parts) : parts_(parts) {}
+
+  // By this worker alone, as the weights are.
+  absl::StatusOr<Metrics> Alone();
+  // By all live members, each its part, meeting in the barriers `name`...; everybody gets the
+  // result. `step`: the weights after all steps before it (`sync`; 0: as they are). Errors: those
+  // of Pull and Barrier; Unavailable - members came and went all the time.
+  absl::StatusOr<Metrics> Together(const std::string& name, uint64_t step);
+
+ private:
+  absl::StatusOr<Metrics> SumsOver(const BatchSlice& slice, uint64_t step);
+
+  TrainingParts& parts_;
+};
+
+}  // namespace weir

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/progress_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace weir {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double UnixSeconds(absl::Time time) {
+  return absl::ToDoubleSeconds(time - absl::UnixEpoch());
+}
+
+// "1h02m", "3m05s", "12s".
+std::string ShortTime(double seconds) {
+  const auto whole = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
+  if (whole >= 3600) return absl::StrFormat("%dh%02dm", whole / 3600, whole / 60 % 60);
+  if (whole >= 60) return absl::StrFormat("%dm%02ds", whole / 60, whole % 60);
+  return absl::StrFormat("%ds", whole);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProgressLog>> ProgressLog::Create(const Options& options,
+                                                                 JobSession& session,
+                                                                 Clock& clock) {
+  auto log = absl::WrapUnique(new ProgressLog(options, session, clock));
+  log->created_ = clock.Now();
+  log->Begin(0);
+  if (options.metrics_file.empty()) return log;
+  log->file_.open(options.metrics_file,
+                  options.start_anew ? std::ios::trunc : std::ios::out | std::ios::app);
+  if (!log->file_) {
+    return absl::UnavailableError(
+        absl::StrCat(options.metrics_file, ": cannot be opened for writing"));
+  }
+  return log;
+}
+
+ProgressLog::~ProgressLog() {
+  if (line_open_) std::fputc('\n', options_.display);
+}
+
+void ProgressLog::Begin(double position) {
+  began_ = interval_began_ = clock_.Now();
+  began_position_ = position;
+  interval_ = {};
+  examples_ = 0;
+}
+
+void ProgressLog::Add(const StepRecord& record) {
+  last_ = record;
+  examples_ += record.examples;
+  ++interval_.steps;
+  interval_.examples += record.examples;
+  interval_.staleness += static_cast<double>(record.staleness);
+  for (const auto& [name, value] : record.metrics) {
+    interval_.weighted[name] += value * static_cast<double>(record.examples);
+  }
+  if (interval_.steps >= options_.log_every) Report();
+}
+
+void ProgressLog::Flush() {
+  if (interval_.steps > 0) Report();
+}
+
+void ProgressLog::Report() {
+  const absl::Time now = clock_.Now();
+  const double seconds = std::max(1e-9, absl::ToDoubleSeconds(now - interval_began_));
+  Progress progress;
+  progress.step = last_.step + 1;
+  progress.examples = examples_;
+  progress.samples_per_second = static_cast<double>(interval_.examples) / seconds;
+  progress.staleness = interval_.staleness / static_cast<double>(interval_.steps);
+  if (interval_.examples > 0) {
+    for (const auto& [name, sum] : interval_.weighted) {
+      progress.metrics[name] = sum / static_cast<double>(interval_.examples);
+    }
+    last_metrics_ = progress.metrics;
+  }
+  interval_ = {};
+  interval_began_ = now;
+
+  session_.ReportProgress(progress);
+  const double epoch = last_.position / static_cast<double>(options_.train_examples);
+  const uint32_t worker = session_.Info().rank;
+  Json json = {{"time", UnixSeconds(clock_.WallNow())},
+               {"seconds", absl::ToDoubleSeconds(now - created_)},
+               {"worker", worker},
+               {"step", progress.step},
+               {"examples", progress.examples},
+               {"epoch", epoch}};
+  for (const auto& [name, value] : progress.metrics) json[name] = value;
+  json["samples_per_second"] = progress.samples_per_second;
+  json["staleness"] = progress.staleness;
+  WriteLine(json.dump());
+
+  std::string line = absl::StrFormat(
+      "epoch %.2f/%.4g  step %d", epoch,
+      options_.total_examples / static_cast<double>(options_.train_examples), progress.step);
+  for (const char* name : {"loss", "accuracy"}) {
+    const auto found = progress.metrics.find(name);
+    if (found != progress.metrics.end())
+      absl::StrAppendFormat(&line, "  %s %.4f", name, found->second);
+  }
+  absl::StrAppendFormat(&line, "  %.0f samples/s", progress.samples_per_second);
+  if (!options_.sync) absl::StrAppendFormat(&line, "  staleness %.1f", progress.staleness);
+  Show(absl::StrCat(line, TimeLeft()));
+}
+
+std::string ProgressLog::TimeLeft() const {
+  const double done = last_.position - began_position_;
+  const double left = options_.total_examples - last_.position;
+  if (done <= 0 || left < 0) return "";
+  const double seconds = absl::ToDoubleSeconds(clock_.Now() - began_);
+  return absl::StrCat("  ", ShortTime(seconds * left / done), " left");
+}
+
+void ProgressLog::AddEvaluation(uint64_t step, double position, const Metrics& metrics) {
+  const double epoch = position / static_cast<double>(options_.train_examples);
+  Json json = {{"time", UnixSeconds(clock_.WallNow())},
+               {"seconds", absl::ToDoubleSeconds(clock_.Now() - created_)},
+               {"worker", session_.Info().rank},
+               {"step", step},
+               {"epoch", epoch}};
+  std::string line = absl::StrFormat("epoch %.2f  test", epoch);
+  for (const auto& [name, value] : metrics) {
+    json["test_" + name] = value;
+    absl::StrAppendFormat(&line, "  %s %.4f", name, value);
+  }
+  WriteLine(json.dump());
+  Show(line);
+  if (line_open_) std::fputc('\n', options_.display);
+  line_open_ = false;
+}
+
+void ProgressLog::WriteLine(const std::string& json) {
+  if (!file_.is_open()) return;
+  // One write a line: the workers of one machine may share the file.
+  file_ << json + "\n" << std::flush;
+}
+
+void ProgressLog::Show(const std::string& line) {
+  if (options_.display == nullptr) return;
+  if (options_.terminal) {
+    std::fprintf(options_.display, "\r\033[K%s", line.c_str());
+    line_open_ = true;
+  } else {
+    std::fprintf(options_.display, "%s\n", line.c_str());
+  }
+  std::fflush(options_.display);
+}
+
+}  // namespace weir

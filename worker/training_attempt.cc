@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/training_attempt.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/job_extents.h"
+
+namespace weir {
+namespace {
+
+std::vector<PushItem> AsPushed(const std::vector<PullItem>& storage) {
+  std::vector<PushItem> items;
+  for (const PullItem& item : storage) items.push_back({item.variable, item.data, item.bytes});
+  return items;
+}
+
+std::vector<PullItem> OfGroup(ReplicaRunner& runner, uint32_t group) {
+  std::vector<PullItem> items = runner.Storage();
+  const auto& variables = runner.declaration().variables;
+  items.erase(
+      std::remove_if(items.begin(), items.end(),
+                     [&](const PullItem& item) { return variables[item.variable].group != group; }),
+      items.end());
+  return items;
+}
+
+// A worker that joins later starts with the group steps that the others have reached by then: every
+// group is updated once a step.
+std::vector<uint64_t> FirstGroupSteps(const JobInfo& info, uint64_t first_step, size_t groups) {
+  std::vector<uint64_t> steps = info.resume_group_steps;
+  steps.resize(groups + 1);
+  for (uint64_t& step : steps) step += first_step - info.resume_step;
+  return steps;
+}
+
+uint64_t FirstStep(const JobInfo& info, bool sync) {
+  uint64_t first = info.resume_step;
+  for (const JobInfo::Member& member : info.members) {
+    if (sync && member.rank == info.rank) first = std::max(first, member.first_step);
+  }
+  return first;
+}
+
+double ValueOr(const std::map<std::string, double>& values, const std::string& name,
+               double fallback) {
+  const auto found = values.find(name);
+  return found == values.end() ? fallback : found->second;
+}
+
+}  // namespace
+
+TrainingAttempt::TrainingAttempt(TrainingParts& parts, const JobInfo& info)
+    : parts_(parts),
+      info_(info),
+      sync_(parts.spec.regime().kind() == v1::REGIME_SYNC),
+      timeout_(absl::Milliseconds(parts.spec.step_timeout_ms())),
+      feed_(DataFeed::Create(parts.spec, parts.session)),
+      updates_(
+          parts.client,
+          FirstGroupSteps(info, FirstStep(info, sync_), parts.runner.declaration().groups.size()),
+          timeout_),
+      evaluation_(parts),
+      first_step_(FirstStep(info, sync_)),
+      step_(first_step_) {}
+
+absl::StatusOr<RunSummary> TrainingAttempt::Run() {
+  WEIR_RETURN_IF_ERROR(Start());
+  WEIR_RETURN_IF_ERROR(Train());
+  parts_.log.Flush();
+  return stopped_ ? EndEarly() : End();
+}
+
+absl::Status TrainingAttempt::Initialise() {
+  WEIR_RETURN_IF_ERROR(parts_.runner.Reset());
+  WEIR_RETURN_IF_ERROR(parts_.client.Assign(AsPushed(parts_.runner.Storage())));
+  WEIR_RETURN_IF_ERROR(parts_.session.ReportInitialised());
+  spdlog::info("initialised attempt={} variables={}", info_.attempt,
+               parts_.runner.declaration().variables.size());
+  return parts_.session.WaitUntilReady(timeout_).status();
+}
+
+absl::Status TrainingAttempt::Start() {
+  if (info_.state == JobState::kInitialising && info_.initialiser)
+    WEIR_RETURN_IF_ERROR(Initialise());
+  PullOptions options;
+  options.step = sync_ ? first_step_ : 0;
+  WEIR_RETURN_IF_ERROR(parts_.client.Pull(parts_.runner.Storage(), options).status());
+  spdlog::info("training attempt={} rank={} step={} checkpoint={}", info_.attempt, info_.rank,
+               step_, info_.checkpoint_id.empty() ? "none" : info_.checkpoint_id);
+  position_ = static_cast<double>(info_.resume_examples);
+  parts_.log.Begin(position_);
+  began_ = parts_.clock.Now();
+  return absl::OkStatus();
+}
+
+absl::Status TrainingAttempt::Train() {
+  while (true) {
+    WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
+    stopped_ = parts_.session.Info().stop;
+    if (stopped_) return absl::OkStatus();
+    const absl::StatusOr<FeedItem> item = feed_->Next(step_);
+    stopped_ = absl::IsCancelled(item.status());
+    if (stopped_) return absl::OkStatus();
+    WEIR_RETURN_IF_ERROR(item.status());
+    if (item->end) return absl::OkStatus();
+    WEIR_RETURN_IF_ERROR(TrainStep(*item));
+    WEIR_RETURN_IF_ERROR(AfterStep(item->position));
+  }
+}
+
+absl::Status TrainingAttempt::TrainStep(const FeedItem& item) {
+  const uint64_t examples = item.slice.examples();
+  StepPlace place;
+  place.step = step_;
+  place.examples = examples;
+  place.weight = static_cast<double>(examples) / PerWorkerBatch(parts_.spec);
+  place.consumed = examples_ + examples;
+  updates_.BeginStep(place);
+  StepRecord record;
+  if (examples == 0) {
+    WEIR_RETURN_IF_ERROR(StepWithoutExamples());
+  } else {
+    const Batch batch = parts_.train.Training(item.slice);
+    WEIR_ASSIGN_OR_RETURN(record.metrics, parts_.runner.Train(batch, step_, updates_));
+  }
+  examples_ += examples;
+  record.step = step_;
+  record.examples = examples;
+  record.position = item.position;
+  record.staleness = updates_.staleness();
+  parts_.log.Add(record);
+  ++step_;
+  return absl::OkStatus();
+}
+
+// More members than examples in this step: the others' quorum still counts this worker.
+absl::Status TrainingAttempt::StepWithoutExamples() {
+  const auto groups = static_cast<uint32_t>(parts_.runner.declaration().groups.size());
+  for (uint32_t group = 1; group <= groups; ++group) {
+    const std::vector<PullItem> weights = OfGroup(parts_.runner, group);
+    std::vector<PushItem> absent;
+    for (const PullItem& item : weights) absent.push_back({item.variable, nullptr, 0});
+    WEIR_RETURN_IF_ERROR(updates_.Update(group, absent, weights));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingAttempt::AfterStep(double position) {
+  const uint64_t state_every = parts_.spec.state_every();
+  if (state_every > 0 && step_ % state_every == 0) WEIR_RETURN_IF_ERROR(PushState());
+  const double before = position_;
+  position_ = std::max(position_, position);
+  const uint64_t every = ExamplesOf(parts_.spec.evaluate().every(), parts_.spec);
+  const bool last = position_ >= static_cast<double>(TotalExamples(parts_.spec));
+  if (every == 0 || last) return absl::OkStatus();
+  const double interval = static_cast<double>(every);
+  if (std::floor(before / interval) == std::floor(position_ / interval)) return absl::OkStatus();
+  return EvaluateNow();
+}
+
+// In `sync` all members are at the same step and share the work; in `async` nobody waits for the
+// one that evaluates.
+absl::Status TrainingAttempt::EvaluateNow() {
+  if (!sync_ && !lowest()) return absl::OkStatus();
+  const absl::Time began = parts_.clock.Now();
+  parts_.log.Flush();
+  WEIR_RETURN_IF_ERROR(PushState());
+  absl::StatusOr<Metrics> metrics;
+  if (sync_) {
+    const std::string name = absl::StrCat("evaluate-", step_);
+    WEIR_RETURN_IF_ERROR(parts_.session.Barrier(name + "-state", {}, timeout_).status());
+    metrics = evaluation_.Together(name, step_);
+  } else {
+    metrics = evaluation_.Alone();
+  }
+  WEIR_RETURN_IF_ERROR(metrics.status());
+  if (lowest()) parts_.log.AddEvaluation(step_, position_, *metrics);
+  evaluating_ += parts_.clock.Now() - began;
+  return absl::OkStatus();
+}
+
+absl::Status TrainingAttempt::PushState() {
+  const std::vector<PullItem> state = OfGroup(parts_.runner, 0);
+  if (state.empty()) return absl::OkStatus();
+  return updates_.PushState(AsPushed(state), step_);
+}
+
+bool TrainingAttempt::lowest() const {
+  const JobInfo info = parts_.session.Info();
+  return info.members.empty() || info.members.front().rank == info.rank;
+}
+
+double TrainingAttempt::TrainSeconds() const {
+  return std::max(1e-9, absl::ToDoubleSeconds(parts_.clock.Now() - began_ - evaluating_));
+}
+
+absl::StatusOr<std::string> TrainingAttempt::FinalCheckpoint() {
+  if (!parts_.spec.checkpoint().at_end() || !lowest()) return std::string();
+  return parts_.session.SaveCheckpoint(parts_.log.last_metrics());
+}
+
+absl::StatusOr<RunSummary> TrainingAttempt::End() {
+  RunSummary summary;
+  const double rate = static_cast<double>(examples_) / TrainSeconds();
+  WEIR_RETURN_IF_ERROR(PushState());
+  std::map<std::string, double> mine = {{"steps", static_cast<double>(step_ - first_step_)},
+                                        {"examples", static_cast<double>(examples_)},
+                                        {"rate", rate}};
+  const auto loss = parts_.log.last_metrics().find("loss");
+  if (loss != parts_.log.last_metrics().end()) {
+    mine["loss"] = loss->second;
+    mine["losses"] = 1;
+  }
+  WEIR_ASSIGN_OR_RETURN(const BarrierResult all, parts_.session.Barrier("end", mine, timeout_));
+  WEIR_ASSIGN_OR_RETURN(summary.checkpoint, FinalCheckpoint());
+  WEIR_RETURN_IF_ERROR(parts_.session.Barrier("saved", {}, timeout_).status());
+  WEIR_ASSIGN_OR_RETURN(const Metrics test,
+                        evaluation_.Together("evaluate-final", sync_ ? step_ : 0));
+  if (lowest()) parts_.log.AddEvaluation(step_, position_, test);
+
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  summary.test_accuracy = ValueOr(test, "accuracy", kNone);
+  summary.test_loss = ValueOr(test, "loss", kNone);
+  summary.train_loss = ValueOr(all.sums, "loss", kNone) / ValueOr(all.sums, "losses", 1);
+  const double steps = ValueOr(all.sums, "steps", 0);
+  summary.steps = sync_ ? step_ : info_.resume_step + static_cast<uint64_t>(steps);
+  summary.examples =
+      info_.resume_examples + static_cast<uint64_t>(ValueOr(all.sums, "examples", 0));
+  summary.samples_per_second = ValueOr(all.sums, "rate", 0);
+  summary.workers = all.members;
+  return summary;
+}
+
+// Stopped by command: the others may be at other steps, so nobody waits for anybody.
+absl::StatusOr<RunSummary> TrainingAttempt::EndEarly() {
+  spdlog::info("stopped by command step={}", step_);
+  WEIR_RETURN_IF_ERROR(PushState());
+  RunSummary summary;
+  summary.stopped = true;
+  WEIR_ASSIGN_OR_RETURN(summary.checkpoint, FinalCheckpoint());
+  summary.test_accuracy = summary.test_loss = std::numeric_limits<double>::quiet_NaN();
+  summary.train_loss = ValueOr(parts_.log.last_metrics(), "loss", summary.test_loss);
+  summary.steps = step_;
+  summary.examples = examples_;
+  summary.samples_per_second = static_cast<double>(examples_) / TrainSeconds();
+  summary.workers = static_cast<uint32_t>(parts_.session.Info().members.size());
+  return summary;
+}
+
+}  // namespace weir

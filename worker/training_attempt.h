@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/client_updates.h"
+#include "worker/data_feed.h"
+#include "worker/evaluation.h"
+#include "worker/run_summary.h"
+#include "worker/training_parts.h"
+
+namespace weir {
+
+// Training from where an attempt of the job starts to the job's end, or to the rollback that ends
+// the attempt. Used once, from one thread.
+class TrainingAttempt {
+ public:
+  TrainingAttempt(TrainingParts& parts, const JobInfo& info);
+
+  // The summary has what training knows; names, times and counts of members are filled in by the
+  // caller. Errors: Aborted - rolled back; Cancelled - interrupted; those of the client, the
+  // session, the runner.
+  absl::StatusOr<RunSummary> Run();
+
+ private:
+  absl::Status Start();
+  absl::Status Initialise();
+  absl::Status Train();
+  absl::Status TrainStep(const FeedItem& item);
+  absl::Status StepWithoutExamples();
+  absl::Status AfterStep(double position);
+  absl::Status EvaluateNow();
+  absl::Status PushState();
+  absl::StatusOr<RunSummary> End();
+  absl::StatusOr<RunSummary> EndEarly();
+  absl::StatusOr<std::string> FinalCheckpoint();
+  bool lowest() const;
+  double TrainSeconds() const;
+
+  TrainingParts& parts_;
+  JobInfo info_;
+  const bool sync_;
+  const absl::Duration timeout_;
+  std::unique_ptr<DataFeed> feed_;
+  ClientUpdates updates_;
+  Evaluation evaluation_;
+  uint64_t first_step_ = 0;
+  uint64_t step_ = 0;      // the next to run
+  uint64_t examples_ = 0;  // of this worker in this attempt
+  double position_ = 0;    // of the job: the farthest seen
+  bool stopped_ = false;   // by command
+  absl::Time began_;
+  absl::Duration evaluating_;
+};
+
+}  // namespace weir

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/training_loop.h"
+
+#include <spdlog/spdlog.h>
+
+#include "absl/time/clock.h"
+#include "common/status_macros.h"
+#include "worker/training_attempt.h"
+
+namespace weir {
+namespace {
+
+// How often a wait for the others is put into the log, and an interruption is looked for.
+constexpr absl::Duration kTellEvery = absl::Seconds(10);
+// How long a rollback may take to be told: a lease and the coordinator's own restart.
+constexpr absl::Duration kRollbackTold = absl::Minutes(2);
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(TrainingParts parts)
+    : parts_(std::move(parts)), created_(parts_.clock.Now()) {}
+
+absl::StatusOr<RunSummary> TrainingLoop::Run() {
+  absl::StatusOr<RunSummary> summary = TrainToTheEnd();
+  const JobInfo info = parts_.session.Info();
+  const absl::Time ended = parts_.clock.Now();
+  const absl::Status left = parts_.session.Leave(
+      summary.ok(), summary.ok() ? "" : std::string(summary.status().message()));
+  if (!left.ok()) spdlog::warn("leaving the job: {}", left.ToString());
+  if (!summary.ok()) return summary;
+  summary->name = parts_.spec.name();
+  summary->regime = parts_.spec.regime().kind() == v1::REGIME_SYNC ? "sync" : "async";
+  summary->servers = info.servers;
+  summary->lost_steps = info.lost_steps;
+  summary->seed = parts_.spec.seed();
+  summary->wall_seconds = absl::ToDoubleSeconds(ended - created_);
+  return summary;
+}
+
+absl::StatusOr<RunSummary> TrainingLoop::TrainToTheEnd() {
+  WEIR_RETURN_IF_ERROR(parts_.session.Declare(parts_.runner.declaration()));
+  while (true) {
+    WEIR_ASSIGN_OR_RETURN(const JobInfo info, WaitUntilReady());
+    absl::StatusOr<RunSummary> summary = TrainingAttempt(parts_, info).Run();
+    if (!absl::IsAborted(summary.status())) return summary;
+    spdlog::warn("rolled back attempt={}: {}", info.attempt, summary.status().ToString());
+    WEIR_RETURN_IF_ERROR(AwaitNewAttempt(info.attempt, summary.status()));
+  }
+}
+
+absl::StatusOr<JobInfo> TrainingLoop::WaitUntilReady() {
+  const absl::Time deadline =
+      parts_.clock.Now() + absl::Milliseconds(parts_.spec.step_timeout_ms());
+  while (true) {
+    WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
+    absl::StatusOr<JobInfo> info = parts_.session.WaitUntilReady(kTellEvery);
+    if (!absl::IsDeadlineExceeded(info.status()) || parts_.clock.Now() >= deadline) return info;
+    spdlog::info("waiting: {}", info.status().ToString());
+  }
+}
+
+absl::Status TrainingLoop::AwaitNewAttempt(uint64_t attempt, const absl::Status& cause) {
+  constexpr absl::Duration kLookAgain = absl::Milliseconds(20);
+  const absl::Time deadline = parts_.clock.Now() + kRollbackTold;
+  while (true) {
+    WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
+    const JobInfo info = parts_.session.Info();
+    if (info.attempt != attempt) return absl::OkStatus();
+    if (!info.member || parts_.clock.Now() >= deadline) return cause;
+    absl::SleepFor(kLookAgain);
+  }
+}
+
+}  // namespace weir

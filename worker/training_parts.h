@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+
+#include "common/clock.h"
+#include "weir/job_session.h"
+#include "weir/parameter_client.h"
+#include "weir/v1/job_spec.pb.h"
+#include "worker/data/batch.h"
+#include "worker/progress_log.h"
+#include "worker/replica_runner.h"
+
+namespace weir {
+
+// What training works on. All borrowed; everything outlives the loop.
+struct TrainingParts {
+  const v1::JobSpec& spec;  // resolved
+  JobSession& session;
+  ParameterClient& client;
+  ReplicaRunner& runner;
+  BatchMaker& train;
+  BatchMaker& test;
+  uint64_t test_examples;
+  ProgressLog& log;
+  Clock& clock;
+  const std::atomic<bool>& interrupted;  // true: leave at the next chance
+};
+
+// Cancelled where the worker was interrupted.
+inline absl::Status CheckNotInterrupted(const TrainingParts& parts) {
+  return parts.interrupted ? absl::CancelledError("interrupted") : absl::OkStatus();
+}
+
+}  // namespace weir
