@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/remote_connect.h"
+#include "client/remote_job_session.h"
+#include "client/routed_parameter_client.h"
+#include "client/transfer_engine.h"
+#include "common/clock.h"
+#include "common/status_macros.h"
+#include "weir/job.h"
+
+namespace weir {
+namespace {
+
+absl::StatusOr<v1::JobSpec> SpecOf(const JoinOptions& options) {
+  v1::JobSpec spec;
+  if (!options.serialized_spec.empty()) {
+    if (!spec.ParseFromString(options.serialized_spec)) {
+      return absl::InvalidArgumentError("serialized_spec is no weir.v1.JobSpec");
+    }
+    return spec;
+  }
+  if (options.name.empty()) return absl::InvalidArgumentError("a job needs a name");
+  spec.set_name(options.name);
+  spec.set_workers(options.workers);
+  spec.set_replicas_per_worker(1);
+  spec.set_min_workers(options.workers);
+  spec.mutable_regime()->set_kind(static_cast<v1::Regime>(options.regime));
+  return spec;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+}  // namespace
+
+absl::StatusOr<Job> JoinJob(const JoinOptions& options) {
+  RemoteJobSession::Options session_options;
+  session_options.coordinator = options.coordinator;
+  WEIR_ASSIGN_OR_RETURN(session_options.spec, SpecOf(options));
+  session_options.wanted_rank = options.wanted_rank;
+  session_options.host = absl::StrCat(HostName(), ":", getpid());
+  session_options.timeout = options.timeout;
+  session_options.clock = &Clock::Real();
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<RemoteJobSession> session,
+                        RemoteJobSession::Join(std::move(session_options)));
+  TransferEngine::Options engine_options;
+  engine_options.worker = session->worker();
+  engine_options.seed = session->worker();
+  engine_options.clock = &Clock::Real();
+  engine_options.executor = &session->executor();
+  engine_options.connect = ConnectRemotely;
+  engine_options.report_cut = [session = session.get()](const CutReport& report) {
+    session->ReportCut(report);
+  };
+  auto engine = TransferEngine::Create(std::move(engine_options));
+  session->Attach(engine);
+  Job job;
+  job.parameters = std::make_unique<RoutedParameterClient>(std::move(engine));
+  job.session = std::move(session);
+  return job;
+}
+
+}  // namespace weir

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "rpc/parameter_endpoint.h"
+#include "weir/v1/view.pb.h"
+
+namespace weir {
+
+// The endpoint of a server elsewhere. InvalidArgument - its address.
+absl::StatusOr<std::shared_ptr<ParameterEndpoint>> ConnectRemotely(const v1::ServerInfo& server);
+
+}  // namespace weir

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/remote_job_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/declaration_proto.h"
+#include "client/job_info.h"
+#include "common/random_id.h"
+#include "common/status_macros.h"
+#include "rpc/errors.h"
+
+namespace weir {
+namespace {
+
+constexpr absl::Duration kCallTimeout = absl::Minutes(1);
+constexpr absl::Duration kLongTimeout = absl::Minutes(10);
+// Between two questions for ranges while others may still give some back.
+constexpr absl::Duration kRangesPoll = absl::Milliseconds(200);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RemoteJobSession>> RemoteJobSession::Join(Options options) {
+  std::unique_ptr<RemoteJobSession> session(new RemoteJobSession(std::move(options)));
+  WEIR_RETURN_IF_ERROR(session->Start());
+  return session;
+}
+
+RemoteJobSession::RemoteJobSession(Options options)
+    : options_(std::move(options)), worker_(RandomId()), executor_(Executor::CreatePool(2)) {}
+
+absl::Status RemoteJobSession::Start() {
+  CoordinatorSession::Options session;
+  session.address = options_.coordinator;
+  session.clock = options_.clock;
+  session.incarnation = worker_;
+  session.seed = worker_;
+  session.worker = [this] {
+    v1::RegisterRequest request;
+    *request.mutable_spec() = options_.spec;
+    request.set_worker(worker_);
+    request.set_wanted_rank(options_.wanted_rank);
+    request.set_host(options_.host);
+    request.set_protocol_min(1);
+    request.set_protocol_max(1);
+    request.set_build("weir");
+    return request;
+  };
+  session.step = [this] {
+    MutexLock lock(mutex_);
+    return step_;
+  };
+  session.on_event = [this](const v1::WatchEvent& event) { TakeEvent(event); };
+  session.on_ended = [this](const absl::Status& status) { TakeEnd(status); };
+  WEIR_ASSIGN_OR_RETURN(session_, CoordinatorSession::Create(std::move(session)));
+  const absl::Time deadline = In(options_.timeout);
+  session_->Start();
+  reports_ = std::thread([this] { RunReports(); });
+  WEIR_RETURN_IF_ERROR(session_->WaitUntilRegistered(deadline));
+  MutexLock lock(mutex_);
+  while (view_ == nullptr && ended_.ok()) {
+    const absl::Duration left = deadline - options_.clock->Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::UnavailableError(absl::StrCat("no view of job '", options_.spec.name(),
+                                                 "' from the coordinator at ",
+                                                 options_.coordinator));
+    }
+    changed_.WaitFor(mutex_, left);
+  }
+  return ended_;
+}
+
+RemoteJobSession::~RemoteJobSession() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  if (session_ != nullptr) session_->Stop();
+  if (reports_.joinable()) reports_.join();
+}
+
+void RemoteJobSession::Attach(std::weak_ptr<ViewListener> client) {
+  std::shared_ptr<const v1::JobView> view;
+  {
+    MutexLock lock(mutex_);
+    client_ = client;
+    view = view_;
+  }
+  // A newer one may overtake this: the client ignores the older.
+  if (const auto listener = client.lock()) (void)listener->OnView(std::move(view));
+}
+
+void RemoteJobSession::TakeEvent(const v1::WatchEvent& event) {
+  if (!event.has_view()) return;
+  auto view = std::make_shared<const v1::JobView>(event.view());
+  std::shared_ptr<ViewListener> client;
+  {
+    MutexLock lock(mutex_);
+    if (view_ != nullptr && view->version() <= view_->version()) return;
+    view_ = view;
+    was_member_ = was_member_ || InfoOf(*view, worker_).member;
+    client = client_.lock();
+    changed_.NotifyAll();
+  }
+  if (client == nullptr) return;
+  if (absl::Status status = client->OnView(std::move(view)); !status.ok()) TakeEnd(status);
+}
+
+void RemoteJobSession::TakeEnd(const absl::Status& status) {
+  MutexLock lock(mutex_);
+  if (ended_.ok()) ended_ = status;
+  changed_.NotifyAll();
+}
+
+JobInfo RemoteJobSession::InfoLocked() const {
+  JobInfo info = InfoOf(*view_, worker_);
+  info.member = info.member && ended_.ok();
+  return info;
+}
+
+JobInfo RemoteJobSession::Info() const {
+  MutexLock lock(mutex_);
+  return InfoLocked();
+}
+
+absl::Status RemoteJobSession::CheckGoingOn(const JobInfo& info) const {
+  const std::string& job = view_->name();
+  if (info.state == JobState::kFinished) {
+    return absl::FailedPreconditionError(absl::StrCat("job '", job, "' has finished"));
+  }
+  if (info.state == JobState::kFailed) {
+    return absl::FailedPreconditionError(absl::StrCat("job '", job, "' failed: ", info.message));
+  }
+  if (!ended_.ok()) return NotAMember(worker_, ended_.message());
+  if (was_member_ && !info.member) return NotAMember(worker_, "the job's view no longer has it");
+  return absl::OkStatus();
+}
+
+template <typename Request>
+Request RemoteJobSession::InThisAttempt(Request request) const {
+  MutexLock lock(mutex_);
+  request.set_run_id(view_->run_id());
+  request.set_worker(worker_);
+  request.set_attempt(view_->attempt());
+  return request;
+}
+
+absl::Status RemoteJobSession::Declare(const Declaration& declaration) {
+  v1::DeclareRequest request;
+  *request.mutable_declaration() = ToProto(declaration);
+  WEIR_RETURN_IF_ERROR(CheckDeclaration(request.declaration()));
+  request.set_run_id(Info().run_id);
+  request.set_worker(worker_);
+  return session_->client().Call(&CoordinatorStub::Declare, request, In(kCallTimeout)).status();
+}
+
+absl::StatusOr<JobInfo> RemoteJobSession::WaitUntilReady(absl::Duration timeout) {
+  const absl::Time deadline = In(timeout);
+  std::shared_ptr<ViewListener> client;
+  std::shared_ptr<const v1::JobView> view;
+  JobInfo info;
+  {
+    MutexLock lock(mutex_);
+    while (true) {
+      info = InfoLocked();
+      WEIR_RETURN_IF_ERROR(CheckGoingOn(info));
+      if (IsReady(info)) break;
+      const absl::Duration left = deadline - options_.clock->Now();
+      if (left <= absl::ZeroDuration()) {
+        return absl::DeadlineExceededError(absl::StrCat(
+            "job '", view_->name(), "' is not ready after ", absl::FormatDuration(timeout), ": ",
+            v1::JobState_Name(view_->state()), ", ", info.message));
+      }
+      changed_.WaitFor(mutex_, left);
+    }
+    client = client_.lock();
+    view = view_;
+  }
+  if (client != nullptr) {
+    WEIR_RETURN_IF_ERROR(
+        client->OnView(std::move(view)));  // perhaps the other thread is not there yet
+    client->Adopt(info.attempt);
+  }
+  return info;
+}
+
+absl::Status RemoteJobSession::ReportInitialised() {
+  return session_->client()
+      .Call(&CoordinatorStub::ReportInitialised, InThisAttempt(v1::ReportInitialisedRequest()),
+            In(kCallTimeout))
+      .status();
+}
+
+absl::StatusOr<BarrierResult> RemoteJobSession::Barrier(const std::string& name,
+                                                        const std::map<std::string, double>& values,
+                                                        absl::Duration timeout) {
+  auto request = InThisAttempt(v1::BarrierRequest());
+  request.set_name(name);
+  request.mutable_values()->insert(values.begin(), values.end());
+  WEIR_ASSIGN_OR_RETURN(const v1::BarrierReply reply,
+                        session_->client().Call(&CoordinatorStub::Barrier, request, In(timeout)));
+  return BarrierResult{{reply.sums().begin(), reply.sums().end()}, reply.members()};
+}
+
+v1::TakeRangesRequest RemoteJobSession::NextRangesRequest(uint64_t examples) {
+  auto request = InThisAttempt(v1::TakeRangesRequest());
+  request.set_examples(examples);
+  std::shared_ptr<ViewListener> client;
+  {
+    MutexLock lock(mutex_);
+    if (ranges_attempt_ != request.attempt()) {
+      ranges_attempt_ = request.attempt();
+      ranges_.clear();
+    }
+    request.set_request(ranges_request_);
+    client = client_.lock();
+  }
+  if (client != nullptr) request.set_consumed(client->acknowledged_examples());
+  return request;
+}
+
+absl::StatusOr<TakenRanges> RemoteJobSession::KeepRanges(const v1::TakeRangesRequest& request,
+                                                         const v1::TakeRangesReply& reply) {
+  TakenRanges taken;
+  taken.end_of_data = reply.end_of_data();
+  MutexLock lock(mutex_);
+  if (view_->attempt() != request.attempt()) {
+    return StaleAttempt(request.attempt(), view_->attempt());
+  }
+  if (!reply.ranges().empty()) ++ranges_request_;
+  for (const v1::DataRange& range : reply.ranges()) {
+    ranges_.push_back(range);
+    taken.ranges.push_back({range.epoch(), range.first(), range.end()});
+  }
+  return taken;
+}
+
+absl::StatusOr<TakenRanges> RemoteJobSession::TakeRanges(uint64_t examples) {
+  const absl::Time deadline = In(kLongTimeout);
+  while (true) {
+    const v1::TakeRangesRequest request = NextRangesRequest(examples);
+    WEIR_ASSIGN_OR_RETURN(const v1::TakeRangesReply reply,
+                          session_->client().Call(&CoordinatorStub::TakeRanges, request, deadline));
+    WEIR_ASSIGN_OR_RETURN(TakenRanges taken, KeepRanges(request, reply));
+    if (taken.end_of_data || !taken.ranges.empty()) return taken;
+    {
+      MutexLock lock(mutex_);
+      WEIR_RETURN_IF_ERROR(CheckGoingOn(InfoLocked()));
+    }
+    if (options_.clock->Now() > deadline) {
+      return absl::DeadlineExceededError(
+          "no data: other workers hold the rest of it and have not finished it");
+    }
+    if (!session_->client().Sleep(kRangesPoll))
+      return absl::CancelledError("the session has ended");
+  }
+}
+
+void RemoteJobSession::ReportProgress(const Progress& progress) {
+  auto request = InThisAttempt(v1::ReportProgressRequest());
+  v1::Progress& to = *request.mutable_progress();
+  to.set_step(progress.step);
+  to.set_examples(progress.examples);
+  to.set_samples_per_second(progress.samples_per_second);
+  to.set_staleness(progress.staleness);
+  to.mutable_metrics()->insert(progress.metrics.begin(), progress.metrics.end());
+  MutexLock lock(mutex_);
+  step_ = std::max(step_, progress.step);
+  progress_ = std::move(request);
+  changed_.NotifyAll();
+}
+
+absl::StatusOr<std::string> RemoteJobSession::SaveCheckpoint(
+    const std::map<std::string, double>& metrics) {
+  v1::SaveCheckpointRequest request;
+  request.set_run_id(Info().run_id);
+  request.mutable_metrics()->insert(metrics.begin(), metrics.end());
+  WEIR_ASSIGN_OR_RETURN(
+      const v1::SaveCheckpointReply reply,
+      session_->client().Call(&CoordinatorStub::SaveCheckpoint, request, In(kLongTimeout)));
+  return reply.manifest().id();
+}
+
+absl::Status RemoteJobSession::Leave(bool finished, const std::string& reason) {
+  v1::LeaveRequest request;
+  request.set_run_id(Info().run_id);
+  request.set_worker(worker_);
+  request.set_finished(finished);
+  request.set_reason(reason);
+  return session_->client().Call(&CoordinatorStub::Leave, request, In(kCallTimeout)).status();
+}
+
+void RemoteJobSession::ReportCut(const CutReport& report) {
+  MutexLock lock(mutex_);
+  cut_ = report;
+  changed_.NotifyAll();
+}
+
+v1::ReportCutRequest RemoteJobSession::CutRequest(const CutReport& report) const {
+  v1::ReportCutRequest request;
+  request.set_run_id(view_->run_id());
+  request.set_worker(worker_);
+  request.set_attempt(report.attempt);
+  request.set_cut(report.cut.cut);
+  request.set_consumed(report.cut.consumed);
+  for (size_t group = 0; group < report.cut.last_sequence.size(); ++group) {
+    v1::CutMark& mark = *request.add_marks();
+    mark.set_worker(worker_);
+    mark.set_group(static_cast<uint32_t>(group));
+    mark.set_last_sequence(report.cut.last_sequence[group]);
+  }
+  if (ranges_attempt_ != report.attempt) return request;
+  uint64_t consumed = report.cut.consumed;
+  for (const v1::DataRange& range : ranges_) {
+    const uint64_t skip = std::min(consumed, range.end() - range.first());
+    consumed -= skip;
+    if (range.first() + skip == range.end()) continue;
+    v1::DataRange& left = *request.add_unfinished();
+    left = range;
+    left.set_first(range.first() + skip);
+  }
+  return request;
+}
+
+void RemoteJobSession::RunReports() {
+  constexpr absl::Duration kReportTimeout = absl::Seconds(10);
+  while (true) {
+    std::optional<v1::ReportCutRequest> cut;
+    std::optional<v1::ReportProgressRequest> progress;
+    {
+      MutexLock lock(mutex_);
+      while (!stopping_ && !cut_.has_value() && !progress_.has_value()) changed_.Wait(mutex_);
+      if (stopping_) return;
+      if (cut_.has_value()) cut = CutRequest(*std::exchange(cut_, std::nullopt));
+      if (!cut.has_value()) progress = std::exchange(progress_, std::nullopt);
+    }
+    // A report that fails is let go: the coordinator asks for a new cut, and a newer progress
+    // follows.
+    if (cut.has_value()) {
+      (void)session_->client().Call(&CoordinatorStub::ReportCut, *cut, In(kReportTimeout));
+    } else {
+      (void)session_->client().CallOnce(&CoordinatorStub::ReportProgress, *progress,
+                                        In(kReportTimeout));
+    }
+  }
+}
+
+}  // namespace weir
