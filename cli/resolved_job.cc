@@ -38,7 +38,8 @@ absl::StatusOr<ResolvedJob> ParseResolvedJob(const std::string& text) {
 absl::StatusOr<ResolvedJob> ResolveJobFile(const std::string& worker_program,
                                            const std::string& job_file,
                                            const std::vector<std::string>& overrides) {
-  ChildOptions options{.program = worker_program, .arguments = {"--job", job_file, "--print-job"}};
+  ChildOptions options{.program = worker_program,
+                       .arguments = {"--job", job_file, "--print-job", "--log-level", "off"}};
   for (const std::string& override : overrides) {
     options.arguments.insert(options.arguments.end(), {"--set", override});
   }
