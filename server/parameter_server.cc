@@ -34,8 +34,7 @@ absl::Status EndOf(const v1::JobView& view) {
 ParameterServer::ParameterServer(Options options)
     : options_(std::move(options)),
       pool_({.clock = options_.clock, .executor = options_.executor}),
-      budget_(std::make_shared<MemoryBudget>(options_.memory_limit_bytes)),
-      term_(options_.term) {}
+      budget_(std::make_shared<MemoryBudget>(options_.memory_limit_bytes)) {}
 
 ParameterServer::~ParameterServer() {
   std::vector<std::shared_ptr<ParameterStore>> stores;
@@ -50,19 +49,12 @@ ParameterServer::~ParameterServer() {
 }
 
 absl::Status ParameterServer::CheckTerm(uint64_t term) {
-  {
-    MutexLock lock(mutex_);
-    if (term < term_) {
-      return absl::AbortedError(absl::StrCat("the coordinator's term ", term,
-                                             " is over; this server has heard of term ", term_));
-    }
-    if (term == term_) return absl::OkStatus();
-  }
-  // Kept before it counts, and not under the lock; two that rise at once are kept in any order, and
-  // the higher one counts.
-  if (options_.save_term) WEIR_RETURN_IF_ERROR(options_.save_term(term));
   MutexLock lock(mutex_);
-  term_ = std::max(term_, term);
+  if (term < term_) {
+    return absl::AbortedError(absl::StrCat("the coordinator's term ", term,
+                                           " is over; this server has heard of term ", term_));
+  }
+  term_ = term;
   return absl::OkStatus();
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,17 +35,13 @@ class ParameterServer final : public ParameterEndpoint {
     uint64_t payload_bytes = 1 << 20;  // asked of clients, per message
     Clock* clock = nullptr;            // must outlive the server
     Executor* executor = nullptr;      // must outlive the server
-    // The highest coordinator term of earlier lives, and where a higher one is kept before it
-    // counts.
-    uint64_t term = 0;
-    std::function<absl::Status(uint64_t term)> save_term;  // may be empty
   };
 
   explicit ParameterServer(Options options);
   ~ParameterServer() override;
 
-  // Every command of a coordinator comes with its term.
-  // Errors: Aborted - a later coordinator has spoken; what save_term answers.
+  // Every command of a coordinator comes with its term. (The skin keeps terms over restarts.)
+  // Errors: Aborted - a later coordinator has spoken.
   absl::Status CheckTerm(uint64_t term);
 
   // Takes a view in force: creates the job's store, or a new and empty one where the attempt is
@@ -99,7 +94,7 @@ class ParameterServer final : public ParameterEndpoint {
   BufferPool pool_;
   const std::shared_ptr<MemoryBudget> budget_;  // shared with snapshots that outlive their job
   mutable Mutex mutex_;
-  uint64_t term_ ABSL_GUARDED_BY(mutex_);
+  uint64_t term_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, Job> jobs_ ABSL_GUARDED_BY(mutex_);
   // Runs that are no more, oldest first, so that requests for them are told from those for runs
   // that are still to come.
