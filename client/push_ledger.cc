@@ -8,6 +8,10 @@
 namespace weir {
 
 absl::StatusOr<uint64_t> PushLedger::Begin(uint32_t group, uint64_t consumed) {
+  if (group >= groups_.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("group ", group, " has no pushes here; only members of a job push"));
+  }
   constexpr size_t kMostUnderWay = 2;  // a server keeps so many open
   Group& state = groups_[group];
   if (!state.failure.ok()) {

@@ -27,7 +27,7 @@ class PushLedger {
   }
 
   // The next sequence of a group. Errors: FailedPrecondition - two are under way, or an earlier one
-  // failed, so that nobody knows what of it was applied.
+  // failed, so that nobody knows what of it was applied; or there is no such group.
   absl::StatusOr<uint64_t> Begin(uint32_t group, uint64_t consumed);
   void End(uint32_t group, uint64_t sequence, const absl::Status& status);
 

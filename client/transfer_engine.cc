@@ -65,6 +65,17 @@ v1::PushRequest HeaderFrom(const PushOptions& options) {
   return header;
 }
 
+absl::Status CheckInitialiser(const v1::JobView& view, uint64_t worker) {
+  if (view.state() == v1::JOB_STATE_INITIALISING && view.initialiser() == worker) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      view.state() == v1::JOB_STATE_INITIALISING
+          ? absl::StrCat("initial values are expected from worker ",
+                         absl::Hex(view.initialiser(), absl::kZeroPad16))
+          : absl::StrCat("initial values are not expected now: ", v1::JobState_Name(view.state())));
+}
+
 }  // namespace
 
 std::shared_ptr<TransferEngine> TransferEngine::Create(Options options) {
@@ -181,9 +192,9 @@ void TransferEngine::StartAssign(absl::Span<const PushItem> values, absl::Durati
                                  Done done) {
   const auto routes = RoutesToUse();
   if (!routes.ok()) return std::move(done)(routes.status());
-  if (absl::Status status = CheckAssign(**routes, values); !status.ok()) {
-    return std::move(done)(status);
-  }
+  absl::Status status = CheckInitialiser((*routes)->view(), options_.worker);
+  if (status.ok()) status = CheckAssign(**routes, values);
+  if (!status.ok()) return std::move(done)(status);
   std::vector<Piece> pieces;
   for (const PushItem& item : values) {
     AppendPieces(**routes, item.variable, item.data, nullptr, pieces);
@@ -192,7 +203,7 @@ void TransferEngine::StartAssign(absl::Span<const PushItem> values, absl::Durati
   Effects effects;
   {
     MutexLock lock(mutex_);
-    if (absl::Status status = CheckUsable(); !status.ok()) {
+    if (status = CheckUsable(); !status.ok()) {
       effects.finished.emplace_back(std::move(transfer->done), status);
     } else {
       Begin(transfer);

@@ -71,7 +71,8 @@ class ParameterClient {
  public:
   virtual ~ParameterClient() = default;
 
-  // Initial values of all variables. For the worker that JobSession names the initialiser.
+  // Initial values of all variables. For the worker that JobSession names the initialiser, before its
+  // ReportInitialised; others get FailedPrecondition.
   virtual absl::Status Assign(absl::Span<const PushItem> values) = 0;
 
   virtual absl::StatusOr<PullStats> Pull(absl::Span<const PullItem> into,
