@@ -138,11 +138,7 @@ weir::WorkerRunOptions RunOptions(const Flags& flags) {
     join.name = spec.name();
     join.wanted_rank = flags.rank;
     join.serialized_spec = spec.SerializeAsString();
-#ifdef WEIR_WITHOUT_CLIENT
-    return absl::UnimplementedError("this build has no remote client: use --local");
-#else
     return weir::JoinJob(join);
-#endif
   };
   return options;
 }
