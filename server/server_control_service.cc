@@ -4,11 +4,17 @@
 #include <utility>
 
 #include "common/grpc_status.h"
+#include "rpc/deadlines.h"
+#include "server/part_stream.h"
 
 namespace weir {
 namespace {
 
 using Finish = absl::AnyInvocable<void(const absl::Status&) &&>;
+
+absl::Status NoCheckpoints() {
+  return absl::UnimplementedError("this server keeps no checkpoints");
+}
 
 }  // namespace
 
@@ -55,17 +61,61 @@ grpc::ServerUnaryReactor* ServerControlService::AbortStep(grpc::CallbackServerCo
 
 grpc::ServerUnaryReactor* ServerControlService::SavePart(grpc::CallbackServerContext* context,
                                                          const v1::SavePartRequest* request,
-                                                         v1::SavePartReply*) {
-  return Start(context, request, [](Finish finish) {
-    std::move(finish)(absl::UnimplementedError("this server cannot save checkpoints yet"));
+                                                         v1::SavePartReply* reply) {
+  const absl::Time deadline = FromGrpcDeadline(context->deadline(), *options_.clock);
+  return Start(context, request, [this, request, reply, deadline](Finish finish) {
+    if (options_.parts == nullptr) return std::move(finish)(NoCheckpoints());
+    options_.parts->saver().Save(
+        *options_.server, *request, deadline,
+        [reply, finish = std::move(finish)](absl::StatusOr<v1::SavePartReply> saved) mutable {
+          if (saved.ok()) *reply = *std::move(saved);
+          std::move(finish)(saved.status());
+        });
   });
 }
 
 grpc::ServerUnaryReactor* ServerControlService::Restore(grpc::CallbackServerContext* context,
                                                         const v1::RestoreRequest* request,
                                                         v1::RestoreReply*) {
-  return Start(context, request, [](Finish finish) {
-    std::move(finish)(absl::UnimplementedError("this server cannot restore checkpoints yet"));
+  const absl::Time deadline = FromGrpcDeadline(context->deadline(), *options_.clock);
+  return Start(context, request, [this, request, deadline](Finish finish) {
+    if (options_.parts == nullptr) return std::move(finish)(NoCheckpoints());
+    options_.parts->restorer().Restore(
+        *options_.server, *request, deadline,
+        [finish = std::move(finish)](const absl::StatusOr<v1::RestoreReply>& restored) mutable {
+          std::move(finish)(restored.status());
+        });
+  });
+}
+
+grpc::ServerWriteReactor<v1::FetchPartReply>* ServerControlService::FetchPart(
+    grpc::CallbackServerContext*, const v1::FetchPartRequest* request) {
+  auto* stream = new PartStream;  // deletes itself, as gRPC's reactors do
+  if (options_.parts == nullptr) {
+    stream->Finish(ToGrpcStatus(NoCheckpoints()));
+    return stream;
+  }
+  options_.parts->serving().Run([this, request, stream] {
+    absl::Status status = options_.terms->Admit(request->term());
+    if (status.ok()) {
+      status = options_.parts->fetcher().Fetch(*request,
+                                               [stream](uint64_t chunk, absl::string_view record) {
+                                                 return stream->Write(chunk, record);
+                                               });
+    }
+    stream->Finish(ToGrpcStatus(status));
+  });
+  return stream;
+}
+
+grpc::ServerUnaryReactor* ServerControlService::DropPart(grpc::CallbackServerContext* context,
+                                                         const v1::DropPartRequest* request,
+                                                         v1::DropPartReply*) {
+  return Start(context, request, [this, request](Finish finish) {
+    if (options_.parts == nullptr) return std::move(finish)(NoCheckpoints());
+    // Open files would keep the space of a part that is gone.
+    options_.parts->fetcher().Close();
+    std::move(finish)(options_.parts->saver().Drop(*request));
   });
 }
 

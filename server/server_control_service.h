@@ -3,7 +3,9 @@
 
 #include <grpcpp/support/server_callback.h>
 
+#include "common/clock.h"
 #include "common/executor.h"
+#include "server/checkpoint_parts.h"
 #include "server/parameter_server.h"
 #include "server/term_record.h"
 #include "weir/v1/server_control.grpc.pb.h"
@@ -18,7 +20,9 @@ class ServerControlService final : public v1::ServerControl::CallbackService {
   struct Options {
     ParameterServer* server = nullptr;
     TermRecord* terms = nullptr;
-    Executor* executor = nullptr;  // may be blocked for as long as a checkpoint takes
+    Executor* executor = nullptr;      // may be blocked for as long as a checkpoint takes
+    CheckpointParts* parts = nullptr;  // null: this server has no checkpoints
+    const Clock* clock = &Clock::Real();
   };
 
   explicit ServerControlService(Options options) : options_(options) {}
@@ -38,6 +42,11 @@ class ServerControlService final : public v1::ServerControl::CallbackService {
   grpc::ServerUnaryReactor* Restore(grpc::CallbackServerContext* context,
                                     const v1::RestoreRequest* request,
                                     v1::RestoreReply* reply) override;
+  grpc::ServerWriteReactor<v1::FetchPartReply>* FetchPart(
+      grpc::CallbackServerContext* context, const v1::FetchPartRequest* request) override;
+  grpc::ServerUnaryReactor* DropPart(grpc::CallbackServerContext* context,
+                                     const v1::DropPartRequest* request,
+                                     v1::DropPartReply* reply) override;
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
                                   const v1::DrainRequest* request, v1::DrainReply* reply) override;
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "common/mutex.h"
+#include "weir/v1/server_control.pb.h"
+
+namespace weir {
+
+// The reply of one FetchPart call, written from a thread that may wait, one record at a time: a
+// slow reader slows the disk down instead of filling memory. Deletes itself when gRPC is done with
+// it; its user calls Finish last, once. Write is used from one thread.
+class PartStream final : public grpc::ServerWriteReactor<v1::FetchPartReply> {
+ public:
+  // Returns when gRPC has taken the record. Cancelled: the caller is gone.
+  absl::Status Write(uint64_t chunk, absl::string_view record);
+
+  void OnWriteDone(bool ok) override;
+  void OnDone() override { delete this; }
+
+ private:
+  ~PartStream() override = default;
+
+  v1::FetchPartReply reply_;
+  Mutex mutex_;
+  CondVar written_;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace weir
