@@ -289,7 +289,7 @@ absl::Status RemoteJobSession::Leave(bool finished, const std::string& reason) {
   request.set_worker(worker_);
   request.set_finished(finished);
   request.set_reason(reason);
-  return session_->client().Call(&CoordinatorStub::Leave, request, In(kCallTimeout)).status();
+  return session_->Leave(request, In(kCallTimeout));
 }
 
 void RemoteJobSession::ReportCut(const CutReport& report) {
