@@ -14,6 +14,7 @@ function(weir_library name)
     target_link_libraries(weir_${name} INTERFACE ${ARG_PUBLIC})
   endif()
   add_library(weir::${name} ALIAS weir_${name})
+  set_target_properties(weir_${name} PROPERTIES EXPORT_NAME ${name})
 endfunction()
 
 # weir_program(name SOURCES ... LINK ...): an executable in <build>/bin.
