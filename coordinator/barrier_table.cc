@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/barrier_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace weir {
+void BarrierTable::Load(const v1::JobRecord& record) {
+  for (const v1::BarrierRecord& barrier : record.barriers()) {
+    complete_[barrier.name()] = barrier.result();
+  }
+}
+
+void BarrierTable::Save(v1::JobRecord& record) const {
+  for (const auto& [name, result] : complete_) {
+    v1::BarrierRecord& saved = *record.add_barriers();
+    saved.set_name(name);
+    *saved.mutable_result() = result;
+  }
+}
+
+bool BarrierTable::Enter(const v1::BarrierRequest& request, absl::Time deadline, Done done,
+                         const Roster& roster, Turn& turn) {
+  const auto complete = complete_.find(request.name());
+  if (complete != complete_.end()) {
+    AnswerLater<v1::BarrierReply>(turn, std::move(done), complete->second);
+    return false;
+  }
+  Barrier& barrier = open_[request.name()];
+  barrier.entered.try_emplace(request.worker(), request.values().begin(), request.values().end());
+  barrier.calls.push_back({request.worker(), deadline, std::move(done)});
+  return CompleteIfFull(request.name(), roster, turn);
+}
+
+bool BarrierTable::CompleteIfFull(const std::string& name, const Roster& roster, Turn& turn) {
+  Barrier& barrier = open_[name];
+  v1::BarrierReply result;
+  for (const Roster::Worker* member : roster.Members()) {
+    const auto entered = barrier.entered.find(member->id);
+    if (entered == barrier.entered.end()) return false;
+    for (const auto& [key, value] : entered->second) (*result.mutable_sums())[key] += value;
+    result.set_members(result.members() + 1);
+  }
+  if (result.members() == 0) return false;
+  for (Call& call : barrier.calls)
+    AnswerLater<v1::BarrierReply>(turn, std::move(call.done), result);
+  complete_[name] = std::move(result);
+  open_.erase(name);
+  return true;
+}
+
+bool BarrierTable::Evaluate(const Roster& roster, Turn& turn) {
+  std::vector<std::string> names;
+  for (auto& [name, barrier] : open_) {
+    names.push_back(name);
+    const auto gone = std::stable_partition(
+        barrier.calls.begin(), barrier.calls.end(),
+        [&](const Call& call) { return roster.Find(call.worker) != nullptr; });
+    for (auto call = gone; call != barrier.calls.end(); ++call) {
+      AnswerLater<v1::BarrierReply>(turn, std::move(call->done), roster.Check(call->worker));
+    }
+    barrier.calls.erase(gone, barrier.calls.end());
+  }
+  bool changed = false;
+  for (const std::string& name : names) changed |= CompleteIfFull(name, roster, turn);
+  return changed;
+}
+
+std::string BarrierTable::Missing(const Barrier& barrier, const Roster& roster) {
+  std::vector<std::string> missing;
+  for (const Roster::Worker* member : roster.Members()) {
+    if (barrier.entered.count(member->id) == 0) missing.push_back(roster.Describe(member->id));
+  }
+  return absl::StrJoin(missing, ", ");
+}
+
+void BarrierTable::Expire(const Roster& roster, Turn& turn) {
+  for (auto& [name, barrier] : open_) {
+    const auto due =
+        std::stable_partition(barrier.calls.begin(), barrier.calls.end(),
+                              [&](const Call& call) { return call.deadline > turn.now(); });
+    for (auto call = due; call != barrier.calls.end(); ++call) {
+      AnswerLater<v1::BarrierReply>(
+          turn, std::move(call->done),
+          absl::DeadlineExceededError(
+              absl::StrCat("barrier '", name, "' still waits for ", Missing(barrier, roster))));
+    }
+    barrier.calls.erase(due, barrier.calls.end());
+  }
+}
+
+void BarrierTable::Clear(const absl::Status& why, Turn& turn) {
+  for (auto& [name, barrier] : open_) {
+    for (Call& call : barrier.calls) AnswerLater<v1::BarrierReply>(turn, std::move(call.done), why);
+  }
+  open_.clear();
+  complete_.clear();
+}
+
+bool BarrierTable::IsWaiting(uint64_t worker) const {
+  for (const auto& [name, barrier] : open_) {
+    for (const Call& call : barrier.calls) {
+      if (call.worker == worker) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace weir

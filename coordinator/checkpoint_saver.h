@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/step_change.h"
+#include "coordinator/turn.h"
+#include "weir/v1/coordinator.pb.h"
+
+namespace weir {
+
+class Job;
+
+// The checkpoints of one running job: when one is due, its cut, the servers' parts, the manifest
+// that commits it, and the old ones that go. What fails is dropped and tried again with backoff.
+// Thread-compatible.
+//
+//   idle -> beginning -> cutting -> saving -> committing -> idle
+//              |            |          |          |
+//              +------------+----------+----------+--> dropped, idle; again after a while
+class CheckpointSaver {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<v1::SaveCheckpointReply>) &&>;
+
+  // `job` owns this.
+  explicit CheckpointSaver(Job& job) : job_(job) {}
+
+  // Answers when a checkpoint is committed whose cut is after this call; those asked for before a
+  // cut is taken share it. Errors: DeadlineExceeded - says what is waited for; the last failure,
+  // after some; FailedPrecondition - the job has ended.
+  void Request(const std::map<std::string, double>& metrics, absl::Time deadline, Done done,
+               Turn& turn);
+  // A worker has marked the cut. Idempotent; other cuts than the present one are over.
+  void ReportCut(const v1::ReportCutRequest& request, Turn& turn);
+
+  // Starts what is due or wanted.
+  void Tick(Turn& turn);
+  // What is under way cannot be completed: it is tried again.
+  void OnMemberGone(Turn& turn);
+  // A new attempt begins, or a restarted coordinator goes on: intervals count from here.
+  void Rebase(absl::Time now);
+  // A rollback: what is under way is over; who waits still waits.
+  void Interrupt(const absl::Status& why, Turn& turn);
+  // The job has ended.
+  void End(const absl::Status& why, Turn& turn);
+  // A change of members must wait.
+  bool cutting() const { return phase_ == Phase::kCutting; }
+
+ private:
+  enum class Phase { kIdle, kBeginning, kCutting, kSaving, kCommitting };
+  struct Waiter {
+    std::map<std::string, double> metrics;
+    absl::Time deadline;
+    Done done;
+  };
+
+  bool IsDue(const Turn& turn) const;
+  bool StillJoinable() const;
+  std::string Describe() const;
+  void Start(Turn& turn);
+  void OnBegun(const absl::StatusOr<std::string>& id, Turn& turn);
+  void Cut(Turn& turn);
+  void CutAtStep(Turn& turn);
+  void AskForMarks(Turn& turn);
+  void OnMarked(Turn& turn);
+  void SaveParts(Turn& turn);
+  void OnPart(size_t part, const absl::StatusOr<v1::SavePartReply>& reply, Turn& turn);
+  absl::Status Complete();
+  void Commit(Turn& turn);
+  void OnCommitted(const absl::Status& status, Turn& turn);
+  void Prune(Turn& turn);
+  void Fail(const absl::Status& why, Turn& turn);
+  void DropParts(Turn& turn);
+  void AnswerAll(std::vector<Waiter>& waiters, const absl::StatusOr<v1::SaveCheckpointReply>& reply,
+                 Turn& turn);
+  void ExpireWaiters(Turn& turn);
+  // For answers: runs `fn(saver, turn, result)` if this checkpoint is still the one under way.
+  template <typename Result, typename Fn>
+  auto Reenter(Fn fn);
+
+  Job& job_;
+  Phase phase_ = Phase::kIdle;
+  uint64_t save_ = 0;      // counts tries, so that late answers are told from present ones
+  v1::Manifest manifest_;  // of the one under way
+  std::vector<v1::ServerInfo> servers_;  // that write a part
+  size_t parts_missing_ = 0;
+  bool waiting_for_change_ = false;  // a join is under way; the cut comes after it
+  uint64_t cut_ = 0;
+  absl::Time marks_deadline_;
+  std::set<uint64_t> unmarked_;  // workers
+  std::vector<v1::CutMark> marks_;
+  std::map<uint64_t, uint64_t> consumed_;
+  std::vector<Waiter> waiters_;       // for the one under way
+  std::vector<Waiter> next_waiters_;  // for the one after it
+  int failures_ = 0;                  // in a row
+  absl::Time retry_at_ = absl::InfinitePast();
+  // Since the last one, or where this began.
+  uint64_t base_steps_ = 0;
+  uint64_t base_examples_ = 0;
+  absl::Time base_time_;
+};
+
+}  // namespace weir

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of servers and workers.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/job_spec_check.h"
+#include "coordinator/message_difference.h"
+#include "coordinator/turns.h"
+
+namespace weir {
+namespace {
+
+constexpr uint32_t kProtocol = 1;
+
+absl::Status CheckWorker(const v1::RegisterRequest& request, const std::string& build) {
+  if (request.worker() == 0) return absl::InvalidArgumentError("worker: must not be 0");
+  if (request.protocol_min() > kProtocol || request.protocol_max() < kProtocol) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this coordinator (", build, ") speaks protocol ", kProtocol, ", the worker (",
+                     request.build(), ") ", request.protocol_min(), " to ", request.protocol_max(),
+                     "; install equal versions"));
+  }
+  return CheckJobSpec(request.spec());
+}
+
+}  // namespace
+
+void Coordinator::RegisterServer(const v1::RegisterServerRequest& request,
+                                 Done<v1::RegisterServerReply> done) {
+  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const absl::StatusOr<bool> changed = servers_.Register(request, turn);
+    if (!changed.ok()) {
+      AnswerLater<v1::RegisterServerReply>(turn, std::move(done), changed.status());
+      return;
+    }
+    v1::RegisterServerReply reply;
+    reply.set_term(term_);
+    reply.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
+    reply.set_heartbeat_ms(absl::ToInt64Milliseconds(options_.heartbeat));
+    AnswerLater<v1::RegisterServerReply>(turn, std::move(done), reply);
+    if (!*changed) return;
+    spdlog::info("server registers name={} address={} incarnation={:016x}", request.server().name(),
+                 request.server().address(), request.server().incarnation());
+    for (auto& [run, job] : jobs_) job->OnServersChanged(turn);
+    turn.Later([dropper = context_->dropper, live = servers_.Live(), term = term_] {
+      dropper->Ask(live, term);
+    });
+  });
+}
+
+Job* Coordinator::Live(const std::string& name) {
+  for (auto& [run, job] : jobs_) {
+    if (job->live() && job->name() == name) return job.get();
+  }
+  return nullptr;
+}
+
+std::vector<Job*> Coordinator::NewestFirst() {
+  std::vector<Job*> jobs;
+  for (auto& [run, job] : jobs_) jobs.push_back(job.get());
+  std::stable_sort(jobs.begin(), jobs.end(), [](const Job* a, const Job* b) {
+    if (a->live() != b->live()) return a->live();
+    if (a->live()) return a->created_unix_ms() > b->created_unix_ms();
+    return a->finished_unix_ms() > b->finished_unix_ms();
+  });
+  return jobs;
+}
+
+Job* Coordinator::Newest(const std::string& name) {
+  for (Job* job : NewestFirst()) {
+    if (job->name() == name) return job;
+  }
+  return nullptr;
+}
+
+absl::Status Coordinator::CheckName(const v1::JobSpec& spec) {
+  const Job* former = Newest(spec.name());
+  const bool finished = former != nullptr && former->finished();
+  if (finished && !spec.replace() && spec.resume().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job '", spec.name(),
+                     "' has finished; choose another name, say resume: latest to train on "
+                     "from its checkpoint, or replace: true to start afresh"));
+  }
+  const auto& checkpoints = *context_->checkpoints;
+  if (spec.resume() == "latest" && checkpoints.List(spec.name()).empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("resume: job '", spec.name(), "' has no checkpoint"));
+  }
+  if (!spec.resume().empty() && spec.resume() != "latest" && spec.resume() != "auto") {
+    const absl::Status found = checkpoints.Find(spec.name(), spec.resume()).status();
+    if (!found.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat("resume: ", found.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Job*> Coordinator::FindOrStart(const v1::RegisterRequest& request, Turn& turn) {
+  const v1::JobSpec& spec = request.spec();
+  if (Job* live = Live(spec.name()); live != nullptr) {
+    const auto difference = FirstDifference(live->spec(), spec);
+    if (!difference) return live;
+    if (!live->abandoned()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "job '", spec.name(), "' is live with another specification: ", difference->key, " is ",
+          difference->left, " there and ", difference->right, " here"));
+    }
+    if (!spec.replace()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "job '", spec.name(), "' has no workers, but is live with another specification (",
+          difference->key, " is ", difference->left, " there and ", difference->right,
+          " here); stop it, or say replace: true"));
+    }
+    live->End(v1::JOB_STATE_FAILED, "replaced by a new run", turn);
+  }
+  WEIR_RETURN_IF_ERROR(CheckName(spec));
+  uint64_t run_id = options_.random();
+  while (run_id == 0 || jobs_.count(run_id) > 0) run_id = options_.random();
+  spdlog::info("job begins job={} run={:016x}", spec.name(), run_id);
+  auto& job = jobs_[run_id];
+  job = std::make_unique<Job>(*context_, spec, run_id, turn);
+  return job.get();
+}
+
+void Coordinator::Register(const v1::RegisterRequest& request, Done<v1::RegisterReply> done) {
+  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const absl::Status checked = CheckWorker(request, options_.build);
+    absl::StatusOr<Job*> job = checked;
+    if (checked.ok()) job = FindOrStart(request, turn);
+    absl::StatusOr<v1::RegisterReply> reply = job.status();
+    if (job.ok()) reply = (*job)->Register(request, turn);
+    AnswerLater<v1::RegisterReply>(turn, std::move(done), std::move(reply));
+  });
+}
+
+void Coordinator::Heartbeat(const v1::HeartbeatRequest& request, Done<v1::HeartbeatReply> done) {
+  v1::HeartbeatReply reply;
+  reply.set_term(term_);
+  if (request.run_id() != 0) {
+    InJob<v1::HeartbeatReply>(request.run_id(), std::move(done),
+                              [&](Job& job, Turn& turn) -> absl::StatusOr<v1::HeartbeatReply> {
+                                WEIR_RETURN_IF_ERROR(job.Heartbeat(request, turn));
+                                return reply;
+                              });
+    return;
+  }
+  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const absl::Status status = servers_.Heartbeat(request.incarnation(), turn.now());
+    AnswerLater<v1::HeartbeatReply>(
+        turn, std::move(done), status.ok() ? absl::StatusOr<v1::HeartbeatReply>(reply) : status);
+  });
+}
+
+void Coordinator::Leave(const v1::LeaveRequest& request, Done<v1::LeaveReply> done) {
+  InJob<v1::LeaveReply>(request.run_id(), std::move(done), [&](Job& job, Turn& turn) {
+    return OrEmpty<v1::LeaveReply>(job.Leave(request, turn));
+  });
+}
+
+void Coordinator::Declare(const v1::DeclareRequest& request, Done<v1::DeclareReply> done) {
+  InJob<v1::DeclareReply>(request.run_id(), std::move(done), [&](Job& job, Turn& turn) {
+    return OrEmpty<v1::DeclareReply>(job.Declare(request, turn));
+  });
+}
+
+void Coordinator::ReportInitialised(const v1::ReportInitialisedRequest& request,
+                                    Done<v1::ReportInitialisedReply> done) {
+  InJob<v1::ReportInitialisedReply>(request.run_id(), std::move(done), [&](Job& job, Turn& turn) {
+    return OrEmpty<v1::ReportInitialisedReply>(job.ReportInitialised(request, turn));
+  });
+}
+
+void Coordinator::TakeRanges(const v1::TakeRangesRequest& request, Done<v1::TakeRangesReply> done) {
+  InJob<v1::TakeRangesReply>(request.run_id(), std::move(done),
+                             [&](Job& job, Turn& turn) { return job.TakeRanges(request, turn); });
+}
+
+void Coordinator::ReportProgress(const v1::ReportProgressRequest& request,
+                                 Done<v1::ReportProgressReply> done) {
+  InJob<v1::ReportProgressReply>(request.run_id(), std::move(done), [&](Job& job, Turn& turn) {
+    return OrEmpty<v1::ReportProgressReply>(job.ReportProgress(request, turn));
+  });
+}
+
+void Coordinator::ReportCut(const v1::ReportCutRequest& request, Done<v1::ReportCutReply> done) {
+  InJob<v1::ReportCutReply>(request.run_id(), std::move(done), [&](Job& job, Turn& turn) {
+    return OrEmpty<v1::ReportCutReply>(job.ReportCut(request, turn));
+  });
+}
+
+void Coordinator::Barrier(const v1::BarrierRequest& request, absl::Time deadline,
+                          Done<v1::BarrierReply> done) {
+  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const auto found = jobs_.find(request.run_id());
+    if (found != jobs_.end()) {
+      found->second->Barrier(request, deadline, std::move(done), turn);
+    } else {
+      AnswerLater<v1::BarrierReply>(turn, std::move(done), absl::NotFoundError("no such run"));
+    }
+  });
+}
+
+void Coordinator::SaveCheckpoint(const v1::SaveCheckpointRequest& request, absl::Time deadline,
+                                 Done<v1::SaveCheckpointReply> done) {
+  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const auto found = jobs_.find(request.run_id());
+    Job* job = found != jobs_.end() ? found->second.get() : Live(request.job());
+    if (job != nullptr) {
+      job->SaveCheckpoint(request, deadline, std::move(done), turn);
+    } else {
+      AnswerLater<v1::SaveCheckpointReply>(
+          turn, std::move(done),
+          absl::NotFoundError(absl::StrCat("no live job '", request.job(), "'")));
+    }
+  });
+}
+
+}  // namespace weir

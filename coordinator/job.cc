@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/job.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "coordinator/job_spec_check.h"
+#include "coordinator/placement.h"
+#include "rpc/errors.h"
+
+namespace weir {
+namespace {
+
+Roster::Options RosterOptions(const JobContext& context, const v1::JobSpec& spec) {
+  return {.ranks = spec.workers(), .lease = context.lease, .heartbeat = context.heartbeat};
+}
+
+std::string KeyOf(absl::string_view kind, uint64_t run_id) {
+  return absl::StrCat(kind, "/", absl::Hex(run_id, absl::kZeroPad16));
+}
+
+uint64_t UnixMillis(absl::Time time) {
+  return static_cast<uint64_t>(absl::ToUnixMillis(time));
+}
+
+absl::optional<RangeDispenser> MakeRanges(const v1::JobSpec& spec) {
+  if (IsSync(spec) || spec.train_examples() == 0 || PerWorkerBatch(spec) == 0) return {};
+  return RangeDispenser({.epoch_examples = spec.train_examples(),
+                         .batch = PerWorkerBatch(spec),
+                         .total_examples = TotalExamples(spec)});
+}
+
+}  // namespace
+
+Job::Job(const JobContext& context, const v1::JobSpec& spec, uint64_t run_id, const Turn& turn)
+    : context_(context),
+      roster_(RosterOptions(context, spec)),
+      ranges_(MakeRanges(spec)),
+      saver_(*this),
+      created_unix_ms_(UnixMillis(turn.wall_now())) {
+  view_.set_run_id(run_id);
+  view_.set_name(spec.name());
+  view_.set_attempt(1);
+  *view_.mutable_spec() = spec;
+  Wait("waits for workers");
+}
+
+Job::Job(const JobContext& context, const v1::JobRecord& record, const v1::Declaration& declaration,
+         const absl::optional<v1::RangesRecord>& ranges, Turn& turn)
+    : context_(context),
+      view_(record.view()),
+      roster_(RosterOptions(context, record.view().spec())),
+      ranges_(MakeRanges(record.view().spec())),
+      saver_(*this),
+      created_unix_ms_(record.created_unix_ms()),
+      finished_unix_ms_(record.finished_unix_ms()),
+      any_finished_(record.any_finished()),
+      last_change_(record.last_change()),
+      last_cut_(record.last_cut()) {
+  *view_.mutable_declaration() = declaration;
+  roster_.Load(record, turn.now());
+  barriers_.Load(record);
+  if (ranges_ && ranges) ranges_->Load(*ranges);
+  saver_.Rebase(turn.now());
+  if (!live()) return;
+  // A change that was under way may be in force at a server: what we say now is newer.
+  last_version_ = view_.version() + 1;
+  last_generation_ = view_.generation() + (roster_.Joining().empty() ? 0 : 1);
+  ChangeView();
+  if (roster_.empty()) orphaned_at_ = turn.now();
+  const absl::StatusOr<SharedManifest> source =
+      context_.checkpoints->Find(name(), view_.resume().checkpoint_id());
+  if (source.ok()) source_ = *source;
+  if (view_.shard_map().version() > 0) {
+    const absl::StatusOr<Placement> placed =
+        PlaceJob(spec(), declaration,
+                 {view_.shard_map().servers().begin(), view_.shard_map().servers().end()},
+                 {.version = view_.shard_map().version(),
+                  .shard_bytes = view_.shard_map().shard_bytes(),
+                  .chunk_bytes = view_.shard_map().chunk_bytes()});
+    for (size_t i = 0; placed.ok() && i < placed->bytes.size(); ++i) {
+      bytes_on_[placed->map.servers(static_cast<int>(i)).name()] = placed->bytes[i];
+    }
+  }
+  restore_due_ = view_.state() == v1::JOB_STATE_RESTORING;
+}
+
+bool Job::live() const {
+  return view_.state() != v1::JOB_STATE_FINISHED && view_.state() != v1::JOB_STATE_FAILED;
+}
+
+v1::JobView& Job::ChangeView() {
+  view_changed_ = true;
+  return view_;
+}
+
+uint64_t Job::NextCut() {
+  Keep();
+  return ++last_cut_;
+}
+
+SharedWatchEvent Job::Event() const {
+  auto event = std::make_shared<v1::WatchEvent>();
+  event->set_term(context_.term);
+  *event->mutable_view() = view_;
+  return event;
+}
+
+v1::JobRecord Job::Record() const {
+  v1::JobRecord record;
+  *record.mutable_view() = view_;
+  record.mutable_view()->clear_declaration();
+  roster_.Save(record);
+  barriers_.Save(record);
+  record.set_created_unix_ms(created_unix_ms_);
+  record.set_finished_unix_ms(finished_unix_ms_);
+  record.set_any_finished(any_finished_);
+  record.set_last_change(last_change_);
+  record.set_last_cut(last_cut_);
+  return record;
+}
+
+void Job::Finish(Turn& turn) {
+  if (view_changed_) {
+    last_version_ = std::max(last_version_, view_.version()) + 1;
+    view_.set_version(last_version_);
+    view_.set_term(context_.term);
+    record_changed_ = true;
+    turn.Later([hub = context_.hub, run = run_id(), event = Event()] { hub->Publish(run, event); });
+  }
+  if (std::exchange(restore_due_, false)) SendRestores(turn);
+  if (record_changed_) turn.Put(KeyOf("job", run_id()), Record());
+  if (declaration_changed_) turn.Put(KeyOf("declaration", run_id()), view_.declaration());
+  if (ranges_changed_ && ranges_) turn.Put(KeyOf("ranges", run_id()), ranges_->Save());
+  view_changed_ = record_changed_ = declaration_changed_ = ranges_changed_ = false;
+}
+
+absl::Status Job::Heartbeat(const v1::HeartbeatRequest& request, const Turn& turn) {
+  return roster_.Heartbeat(request.incarnation(), request.step(), turn.now());
+}
+
+absl::Status Job::CheckAttempt(uint64_t attempt) const {
+  if (!live()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job '", name(), "' has ended: ", view_.message()));
+  }
+  if (attempt < view_.attempt()) return StaleAttempt(attempt, view_.attempt());
+  if (attempt > view_.attempt()) return ViewNotYetKnown("attempt", view_.attempt(), attempt);
+  return absl::OkStatus();
+}
+
+void Job::Stop(const std::string& reason, Turn& turn) {
+  const std::string message =
+      absl::StrCat("stopped by command", reason.empty() ? "" : ": ", reason);
+  spdlog::info("job stops job={} reason=\"{}\"", name(), reason);
+  if (view_.state() != v1::JOB_STATE_RUNNING || roster_.empty()) {
+    End(v1::JOB_STATE_FAILED, message, turn);
+    return;
+  }
+  ChangeView().set_stop(true);
+  view_.set_message(message);
+}
+
+void Job::End(v1::JobState state, const std::string& message, Turn& turn) {
+  spdlog::info("job ends job={} run={:016x} state={} message=\"{}\"", name(), run_id(),
+               v1::JobState_Name(state), message);
+  ChangeView().set_state(state);
+  view_.set_message(message);
+  finished_unix_ms_ = UnixMillis(turn.wall_now());
+  if (change_ != nullptr) change_->Abandon(turn);
+  change_.reset();
+  const absl::Status why =
+      absl::FailedPreconditionError(absl::StrCat("job '", name(), "' has ended: ", message));
+  barriers_.Clear(why, turn);
+  saver_.End(why, turn);
+  bytes_on_.clear();
+  source_.reset();
+  turn.Erase(KeyOf("ranges", run_id()));
+}
+
+void Job::Shutdown(const absl::Status& why, Turn& turn) {
+  barriers_.Clear(why, turn);
+  saver_.End(why, turn);
+}
+
+uint64_t Job::BytesOn(const std::string& server) const {
+  const auto found = bytes_on_.find(server);
+  return found == bytes_on_.end() ? 0 : found->second;
+}
+
+uint64_t Job::ExamplesDone() const {
+  return view_.resume().examples() + roster_.examples();
+}
+
+uint64_t Job::StepsDone() const {
+  const uint64_t batch = PerWorkerBatch(spec());
+  if (IsSync(spec()) || batch == 0) return roster_.highest_step();
+  return view_.resume().step() + roster_.examples() / batch;
+}
+
+v1::JobStatus Job::Status(absl::Time now) const {
+  v1::JobStatus status;
+  *status.mutable_view() = view_;
+  status.mutable_view()->clear_declaration();
+  for (const Roster::Worker* member : roster_.Members()) {
+    v1::WorkerStatus& worker = *status.add_workers();
+    worker.set_rank(member->rank);
+    worker.set_worker(member->id);
+    worker.set_host(member->host);
+    *worker.mutable_progress() = member->progress;
+    worker.mutable_progress()->set_step(std::max(member->step, member->progress.step()));
+    worker.set_silent_ms(absl::ToInt64Milliseconds(now - member->last_heard));
+  }
+  uint64_t elements = 0;
+  for (const v1::Variable& variable : view_.declaration().variables()) {
+    if (variable.group() == 0) continue;
+    uint64_t count = 1;
+    for (const uint64_t size : variable.shape()) count *= size;
+    elements += count;
+  }
+  status.set_parameter_elements(elements);
+  status.set_created_unix_ms(created_unix_ms_);
+  status.set_finished_unix_ms(finished_unix_ms_);
+  for (const auto& manifest : context_.checkpoints->List(name())) {
+    if (!manifest.ok()) continue;
+    status.set_latest_checkpoint((*manifest)->id());
+    break;
+  }
+  return status;
+}
+
+}  // namespace weir

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What running workers ask: barriers, data, progress, checkpoints.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "coordinator/job.h"
+#include "coordinator/job_spec_check.h"
+
+namespace weir {
+namespace {
+
+// So much data is handed out ahead, that training outlives the coordinator's absence.
+constexpr double kSecondsAhead = 120;
+
+}  // namespace
+
+void Job::Barrier(const v1::BarrierRequest& request, absl::Time deadline, BarrierTable::Done done,
+                  Turn& turn) {
+  absl::Status status = roster_.Check(request.worker());
+  if (status.ok()) status = CheckAttempt(request.attempt());
+  if (status.ok() && request.name().empty()) {
+    status = absl::InvalidArgumentError("a barrier needs a name");
+  }
+  if (!status.ok()) {
+    AnswerLater<v1::BarrierReply>(turn, std::move(done), status);
+    return;
+  }
+  roster_.Touch(request.worker(), turn.now());
+  if (barriers_.Enter(request, deadline, std::move(done), roster_, turn)) {
+    for (const Roster::Worker* member : roster_.Members()) roster_.Touch(member->id, turn.now());
+    Keep();
+  }
+}
+
+absl::StatusOr<v1::TakeRangesReply> Job::TakeRanges(const v1::TakeRangesRequest& request,
+                                                    Turn& turn) {
+  WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
+  WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
+  if (!ranges_) {
+    return absl::FailedPreconditionError(
+        IsSync(spec()) ? "in sync the batches follow from the step; ranges are of async"
+                       : "the job has no training set or no batch size to divide");
+  }
+  if (view_.state() != v1::JOB_STATE_RUNNING) {
+    return absl::UnavailableError(absl::StrCat("the job does not run yet: ", view_.message()));
+  }
+  const double rate = roster_.Find(request.worker())->progress.samples_per_second();
+  const auto ahead = static_cast<uint64_t>(std::max(0.0, std::min(rate, 1e12)) * kSecondsAhead);
+  const uint64_t held = ranges_->HeldExamples(request.worker());
+  const uint64_t wanted = std::max(request.examples(), ahead - std::min(ahead, held));
+  roster_.Touch(request.worker(), turn.now());
+  KeepRanges();
+  return ranges_->Take(request, wanted, roster_.Members().size());
+}
+
+absl::Status Job::ReportProgress(const v1::ReportProgressRequest& request, const Turn& turn) {
+  WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
+  WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
+  roster_.Report(request.worker(), request.progress(), turn.now());
+  // Kept with the next change: after a restart a few ranges may be trained twice.
+  if (ranges_) ranges_->Consume(request.worker(), request.progress().examples());
+  return absl::OkStatus();
+}
+
+absl::Status Job::ReportCut(const v1::ReportCutRequest& request, Turn& turn) {
+  WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
+  WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
+  saver_.ReportCut(request, turn);
+  return absl::OkStatus();
+}
+
+void Job::SaveCheckpoint(const v1::SaveCheckpointRequest& request, absl::Time deadline,
+                         CheckpointSaver::Done done, Turn& turn) {
+  if (!live()) {
+    AnswerLater<v1::SaveCheckpointReply>(
+        turn, std::move(done),
+        absl::FailedPreconditionError(absl::StrCat("job '", name(), "' has ended")));
+    return;
+  }
+  saver_.Request({request.metrics().begin(), request.metrics().end()}, deadline, std::move(done),
+                 turn);
+}
+
+}  // namespace weir

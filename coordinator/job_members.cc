@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Members of a job: who joins, leaves, and dies.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "coordinator/job.h"
+#include "coordinator/job_spec_check.h"
+
+namespace weir {
+namespace {
+
+constexpr absl::Duration kJoinTime = absl::Seconds(2);
+constexpr absl::Duration kOrphanSaveTime = absl::Minutes(5);
+
+absl::Duration Backoff(int failures, absl::Duration first, absl::Duration most) {
+  return std::min(first * (int64_t{1} << std::min(failures, 20)), most);
+}
+
+void InsertMember(v1::JobView& view, uint32_t rank, uint64_t worker, uint64_t first_step) {
+  v1::Member& member = *view.add_members();
+  member.set_rank(rank);
+  member.set_worker(worker);
+  member.set_first_step(first_step);
+  std::sort(view.mutable_members()->begin(), view.mutable_members()->end(),
+            [](const v1::Member& a, const v1::Member& b) { return a.rank() < b.rank(); });
+}
+
+}  // namespace
+
+absl::StatusOr<v1::RegisterReply> Job::Register(const v1::RegisterRequest& request, Turn& turn) {
+  const bool known = roster_.Find(request.worker()) != nullptr;
+  WEIR_ASSIGN_OR_RETURN(const uint32_t rank, roster_.Add(request.worker(), request.wanted_rank(),
+                                                         request.host(), turn.now()));
+  v1::RegisterReply reply;
+  reply.set_run_id(run_id());
+  reply.set_rank(rank);
+  reply.set_lease_ms(absl::ToInt64Milliseconds(context_.lease));
+  reply.set_heartbeat_ms(absl::ToInt64Milliseconds(context_.heartbeat));
+  reply.set_term(context_.term);
+  if (known) return reply;
+  spdlog::info("worker registers job={} rank={} worker={:016x} host={}", name(), rank,
+               request.worker(), request.host());
+  orphaned_at_ = absl::InfiniteFuture();
+  Keep();
+  if (view_.state() == v1::JOB_STATE_RUNNING && IsSync(spec())) {
+    roster_.SetJoining(request.worker(), true);
+    AdmitJoining(turn);
+    return reply;
+  }
+  AddMember(request.worker(), view_.resume().step());
+  if (view_.state() == v1::JOB_STATE_INITIALISING) ElectInitialiser();
+  if (view_.state() == v1::JOB_STATE_WAITING) TryStart(turn);
+  return reply;
+}
+
+void Job::AddMember(uint64_t worker, uint64_t first_step) {
+  const Roster::Worker* found = roster_.Find(worker);
+  if (found == nullptr) return;
+  InsertMember(ChangeView(), found->rank, worker, first_step);
+  last_generation_ = std::max(last_generation_, view_.generation()) + 1;
+  view_.set_generation(last_generation_);
+}
+
+// In `sync` a new member counts from a step boundary that no server has passed. Everybody's step f
+// is divided among the old members, and waits for the new view; so the new one counts from f + 1.
+void Job::AdmitJoining(Turn& turn) {
+  const std::vector<uint64_t> joining = roster_.Joining();
+  if (joining.empty() || change_ != nullptr || saver_.cutting() || turn.now() < admit_at_ ||
+      view_.state() != v1::JOB_STATE_RUNNING) {
+    return;
+  }
+  const bool had_members = view_.members_size() > 0;
+  StepChange::Options options;
+  options.first_step = roster_.highest_step() + 1;
+  options.deadline = turn.now() + kJoinTime;
+  options.view_at = [joining, had_members](Job& job, uint64_t step) {
+    return job.ViewWith(joining, had_members ? step + 1 : step);
+  };
+  StartChange(
+      std::move(options),
+      [joining, had_members](Job& job, Turn& later, const StepChange::Result& result) {
+        job.OnAdmitted(joining, had_members, result, later);
+      },
+      turn);
+}
+
+v1::JobView Job::ViewWith(const std::vector<uint64_t>& joining, uint64_t first_step) {
+  admitting_version_ = last_version_ = std::max(last_version_, view_.version()) + 1;
+  admitting_generation_ = last_generation_ = std::max(last_generation_, view_.generation()) + 1;
+  v1::JobView view = view_;
+  view.set_version(admitting_version_);
+  view.set_generation(admitting_generation_);
+  for (const uint64_t id : joining) {
+    const Roster::Worker* worker = roster_.Find(id);
+    if (worker != nullptr) InsertMember(view, worker->rank, id, first_step);
+  }
+  return view;
+}
+
+void Job::OnAdmitted(const std::vector<uint64_t>& joining, bool had_members,
+                     const StepChange::Result& result, Turn& turn) {
+  // A view that was published meanwhile is newer, and without the newcomers.
+  const bool undisturbed = last_version_ == admitting_version_ &&
+                           std::all_of(joining.begin(), joining.end(),
+                                       [&](uint64_t id) { return roster_.Find(id) != nullptr; });
+  if (result.status.ok() && undisturbed) {
+    for (const uint64_t id : joining) {
+      roster_.SetJoining(id, false);
+      InsertMember(ChangeView(), roster_.Find(id)->rank, id,
+                   had_members ? result.step + 1 : result.step);
+      roster_.Touch(id, turn.now());
+      spdlog::info("worker joins job={} worker={:016x} step={}", name(), id, result.step);
+    }
+    view_.set_generation(admitting_generation_);
+    view_.clear_message();
+    admit_failures_ = 0;
+    return;
+  }
+  if (result.status.ok() || result.perhaps_committed) {
+    // Undo it everywhere: a newer generation without the newcomers.
+    last_generation_ = std::max(last_generation_, view_.generation()) + 1;
+    ChangeView().set_generation(last_generation_);
+  }
+  if (!result.status.ok()) {
+    spdlog::warn("join put off job={}: {}", name(), std::string(result.status.message()));
+  }
+  admit_at_ = turn.now() + Backoff(admit_failures_++, absl::Milliseconds(200), absl::Seconds(10));
+}
+
+absl::Status Job::Leave(const v1::LeaveRequest& request, Turn& turn) {
+  if (roster_.Find(request.worker()) == nullptr) {
+    const absl::Status status = roster_.Check(request.worker());
+    return absl::IsNotFound(status) ? status : absl::OkStatus();
+  }
+  const std::string why =
+      request.finished() ? "it has finished" : absl::StrCat("it has given up: ", request.reason());
+  RemoveWorker(request.worker(), why, request.finished(), turn);
+  AfterDeparture(why, turn);
+  return absl::OkStatus();
+}
+
+void Job::RemoveWorker(uint64_t worker, const std::string& why, bool finished, Turn& turn) {
+  spdlog::info("worker goes job={} {} worker={:016x}: {}", name(), roster_.Describe(worker), worker,
+               why);
+  any_finished_ |= finished;
+  if (ranges_) {
+    finished ? ranges_->Forget(worker) : ranges_->Return(worker);
+    KeepRanges();
+  }
+  v1::JobView& view = ChangeView();
+  auto* members = view.mutable_members();
+  members->erase(
+      std::remove_if(members->begin(), members->end(),
+                     [&](const v1::Member& member) { return member.worker() == worker; }),
+      members->end());
+  last_generation_ = std::max(last_generation_, view.generation()) + 1;
+  view.set_generation(last_generation_);
+  roster_.Remove(worker, why);
+  saver_.OnMemberGone(turn);
+}
+
+void Job::AfterDeparture(const std::string& why, Turn& turn) {
+  Keep();
+  if (!live()) return;
+  if (!roster_.empty()) {
+    if (view_.state() == v1::JOB_STATE_INITIALISING) ElectInitialiser();
+    if (view_.state() == v1::JOB_STATE_WAITING) TryStart(turn);
+    barriers_.Evaluate(roster_, turn);
+    return;
+  }
+  barriers_.Evaluate(roster_, turn);
+  if (view_.stop()) {
+    End(v1::JOB_STATE_FAILED, view_.message(), turn);
+  } else if (any_finished_) {
+    End(v1::JOB_STATE_FINISHED, "", turn);
+  } else if (view_.shard_map().version() == 0) {
+    End(v1::JOB_STATE_FAILED, absl::StrCat("every worker left before it began; the last: ", why),
+        turn);
+  } else {
+    orphaned_at_ = turn.now();
+    ChangeView().set_message(absl::StrCat("no worker is left; ends in ",
+                                          absl::FormatDuration(OrphanTtl(spec())),
+                                          " unless one joins. The last: ", why));
+  }
+}
+
+void Job::ElectInitialiser() {
+  const uint64_t lowest = view_.members().empty() ? 0 : view_.members(0).worker();
+  if (view_.initialiser() == lowest && lowest != 0) return;
+  ChangeView().set_initialiser(lowest);
+  view_.set_message(lowest == 0
+                        ? "waits for a worker that assigns the initial values"
+                        : absl::StrCat(roster_.Describe(lowest), " assigns the initial values"));
+}
+
+void Job::EndLeases(Turn& turn) {
+  std::string why;
+  for (const uint64_t worker : roster_.Expired(turn.now())) {
+    why = absl::StrCat(roster_.Describe(worker), ": its lease of ",
+                       absl::FormatDuration(context_.lease), " ended without a heartbeat");
+    RemoveWorker(worker, why, false, turn);
+  }
+  if (view_.state() == v1::JOB_STATE_RUNNING) {
+    for (const uint64_t worker : roster_.Stuck(turn.now(), StepTimeout(spec()))) {
+      if (barriers_.IsWaiting(worker)) continue;
+      why = absl::StrCat(roster_.Describe(worker), ": no progress for ",
+                         absl::FormatDuration(StepTimeout(spec())));
+      RemoveWorker(worker, why, false, turn);
+    }
+  }
+  if (!why.empty()) AfterDeparture(why, turn);
+}
+
+void Job::TickOrphan(Turn& turn) {
+  if (turn.now() - orphaned_at_ < OrphanTtl(spec()) || ending_orphan_) return;
+  ending_orphan_ = true;
+  const auto end = [](Job& job, Turn& later) {
+    job.ending_orphan_ = false;
+    if (!job.live() || !job.roster_.empty()) return;  // somebody has come meanwhile
+    job.End(v1::JOB_STATE_FAILED, "orphaned: no worker came back", later);
+  };
+  const v1::CheckpointSpec& wanted = spec().checkpoint();
+  const bool saves = wanted.at_end() || wanted.every().unit_case() != v1::Extent::UNIT_NOT_SET;
+  if (!saves || view_.state() != v1::JOB_STATE_RUNNING) {
+    end(*this, turn);
+    return;
+  }
+  saver_.Request({}, turn.now() + kOrphanSaveTime,
+                 Reenter<absl::StatusOr<v1::SaveCheckpointReply>>(
+                     [end](Job& job, Turn& later, const auto&) { end(job, later); }),
+                 turn);
+}
+
+void Job::Tick(Turn& turn) {
+  if (!live()) return;
+  EndLeases(turn);
+  barriers_.Expire(roster_, turn);
+  if (live()) TickOrphan(turn);
+  if (live()) AdmitJoining(turn);
+  if (live()) saver_.Tick(turn);
+}
+
+bool Job::StartChange(StepChange::Options options, StepChange::Finished finished, Turn& turn) {
+  if (change_ != nullptr) return false;
+  options.id = ++last_change_;
+  options.run_id = run_id();
+  options.attempt = view_.attempt();
+  options.servers = Holders();
+  Keep();
+  change_ = std::make_unique<StepChange>(context_, std::move(options), std::move(finished));
+  change_->Start(turn);
+  return true;
+}
+
+StepChange* Job::FindChange(uint64_t id) {
+  return change_ != nullptr && change_->id() == id ? change_.get() : nullptr;
+}
+
+void Job::EndChange(Turn&) {
+  change_.reset();
+}
+
+}  // namespace weir

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/job_spec_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "checkpoint/manifest.h"
+#include "common/status_macros.h"
+
+namespace weir {
+namespace {
+
+absl::Status CheckExtent(absl::string_view key, const v1::Extent& extent, bool seconds_allowed) {
+  switch (extent.unit_case()) {
+    case v1::Extent::kEpochs:
+      if (std::isfinite(extent.epochs()) && extent.epochs() > 0) return absl::OkStatus();
+      break;
+    case v1::Extent::kSteps:
+      if (extent.steps() > 0) return absl::OkStatus();
+      break;
+    case v1::Extent::kExamples:
+      if (extent.examples() > 0) return absl::OkStatus();
+      break;
+    case v1::Extent::kSeconds:
+      if (!seconds_allowed) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(key, ": a length is given in epochs, steps or examples, not in seconds"));
+      }
+      if (std::isfinite(extent.seconds()) && extent.seconds() > 0) return absl::OkStatus();
+      break;
+    case v1::Extent::UNIT_NOT_SET:
+      return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(key, ": expected a number above zero"));
+}
+
+absl::Status CheckRegime(const v1::RegimeSpec& regime, bool deterministic) {
+  if (regime.kind() != v1::REGIME_SYNC && regime.kind() != v1::REGIME_ASYNC) {
+    return absl::InvalidArgumentError("regime: expected sync or async");
+  }
+  if (regime.bounded_staleness() != 0 || regime.sync_group_size() != 0 ||
+      regime.backup_workers() != 0) {
+    return absl::UnimplementedError(
+        "regime: bounded_staleness, sync_group_size and backup_workers come with a later version");
+  }
+  if (deterministic && regime.kind() == v1::REGIME_ASYNC) {
+    return absl::InvalidArgumentError("deterministic: async is not; use regime: sync");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckJobSpec(const v1::JobSpec& spec) {
+  WEIR_RETURN_IF_ERROR(CheckFolderName("name", spec.name()));
+  if (spec.workers() == 0) return absl::InvalidArgumentError("workers: expected at least 1");
+  if (spec.min_workers() > spec.workers()) {
+    return absl::InvalidArgumentError(absl::StrCat("min_workers: ", spec.min_workers(),
+                                                   " is more than workers, ", spec.workers()));
+  }
+  if (spec.replicas_per_worker() > 1) {
+    return absl::UnimplementedError("replicas_per_worker: more than 1 comes with a later version");
+  }
+  WEIR_RETURN_IF_ERROR(CheckRegime(spec.regime(), spec.deterministic()));
+  WEIR_RETURN_IF_ERROR(CheckExtent("length", spec.length(), false));
+  return CheckExtent("checkpoint.every", spec.checkpoint().every(), true);
+}
+
+uint32_t MinWorkers(const v1::JobSpec& spec) {
+  return spec.min_workers() == 0 ? spec.workers() : spec.min_workers();
+}
+
+uint64_t PerWorkerBatch(const v1::JobSpec& spec) {
+  const v1::DataSpec::Batch& batch = spec.data().batch();
+  if (batch.has_per_replica()) {
+    return batch.per_replica() * std::max<uint32_t>(1, spec.replicas_per_worker());
+  }
+  return (batch.global() + spec.workers() - 1) / spec.workers();
+}
+
+uint64_t TotalExamples(const v1::JobSpec& spec) {
+  const uint64_t set = spec.train_examples();
+  switch (spec.length().unit_case()) {
+    case v1::Extent::kEpochs:
+      return static_cast<uint64_t>(std::llround(spec.length().epochs() * static_cast<double>(set)));
+    case v1::Extent::kExamples:
+      return spec.length().examples();
+    case v1::Extent::kSteps: {
+      // An epoch's last batch may be short, and counts as a step all the same.
+      const uint64_t batch = PerWorkerBatch(spec);
+      if (batch == 0 || set == 0) return 0;
+      const uint64_t steps_per_epoch = (set + batch - 1) / batch;
+      const uint64_t steps = spec.length().steps();
+      return steps / steps_per_epoch * set + std::min(set, steps % steps_per_epoch * batch);
+    }
+    default:
+      return 0;
+  }
+}
+
+absl::Duration StepTimeout(const v1::JobSpec& spec) {
+  return spec.step_timeout_ms() == 0 ? absl::Minutes(10)
+                                     : absl::Milliseconds(spec.step_timeout_ms());
+}
+absl::Duration OrphanTtl(const v1::JobSpec& spec) {
+  return spec.orphan_ttl_ms() == 0 ? absl::Minutes(10) : absl::Milliseconds(spec.orphan_ttl_ms());
+}
+bool IsSync(const v1::JobSpec& spec) {
+  return spec.regime().kind() == v1::REGIME_SYNC;
+}
+
+}  // namespace weir

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "weir/v1/coordinator.pb.h"
+#include "weir/v1/coordinator_state.pb.h"
+
+namespace weir {
+
+// Hands the positions of an `async` job's data out, each once, in whole batches (the last of an
+// epoch may be short); what a dead worker had not finished is handed out again first.
+// Thread-compatible.
+class RangeDispenser {
+ public:
+  struct Options {
+    uint64_t epoch_examples = 0;  // > 0
+    uint64_t batch = 0;           // > 0; of one worker
+    uint64_t total_examples = 0;  // over all epochs, where handing out ends
+  };
+
+  explicit RangeDispenser(const Options& options) : options_(options) {}
+
+  void Load(const v1::RangesRecord& record);
+  v1::RangesRecord Save() const;
+
+  // A new attempt: goes on from a position, `unfinished` ranges first; nobody holds anything.
+  void Start(uint64_t epoch, uint64_t position, std::vector<v1::DataRange> unfinished);
+
+  // About `examples`, but not more than a fair share of what is left among `workers`, so that
+  // nobody trains alone at the end. A repeated `request` gets the same answer.
+  // Errors: InvalidArgument - an older request than the last.
+  absl::StatusOr<v1::TakeRangesReply> Take(const v1::TakeRangesRequest& request, uint64_t examples,
+                                           uint64_t workers);
+  // `consumed`: examples of the worker's ranges, in the order of handing out; may repeat or lag.
+  void Consume(uint64_t worker, uint64_t consumed);
+  // Handed to the worker and not consumed, as far as is known.
+  uint64_t HeldExamples(uint64_t worker) const;
+  // The worker is gone: others get what it has not finished.
+  void Return(uint64_t worker);
+  // The worker is gone, and had finished.
+  void Forget(uint64_t worker);
+
+  // While a cut is being marked, ranges stay as they are: Take answers none, Consume is noted only.
+  void Freeze();
+  void Thaw();
+  // The position of a cut at which each worker had consumed so much. Frozen.
+  void FillManifest(const std::map<uint64_t, uint64_t>& consumed, v1::Manifest& manifest) const;
+
+ private:
+  struct Holder {
+    uint64_t request = 0;
+    v1::TakeRangesReply answer;
+    std::deque<v1::DataRange> held;
+    uint64_t consumed = 0;  // before `held`
+    uint64_t reported = 0;  // consumed, noted while frozen
+  };
+
+  uint64_t handed_out() const;  // examples before the cursor
+  uint64_t left() const;
+  bool OthersHold(uint64_t worker) const;
+  // Up to `examples`, from the returned ranges or else from the cursor; `examples` is in batches.
+  v1::DataRange TakeOne(uint64_t examples);
+  static void Drop(Holder& holder, uint64_t consumed);
+
+  const Options options_;
+  uint64_t epoch_ = 0;
+  uint64_t position_ = 0;
+  bool frozen_ = false;
+  std::deque<v1::DataRange> returned_;
+  std::map<uint64_t, Holder> holders_;
+};
+
+}  // namespace weir

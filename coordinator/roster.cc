@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/roster.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "rpc/errors.h"
+
+namespace weir {
+namespace {
+
+constexpr size_t kMostDeparted = 1000;
+constexpr int kSilentHeartbeats = 3;  // so many missed, and the holder of a rank may be dead
+
+}  // namespace
+
+void Roster::Load(const v1::JobRecord& record, absl::Time now) {
+  for (const v1::WorkerRecord& worker : record.workers()) {
+    workers_[worker.worker()] = {.id = worker.worker(),
+                                 .rank = worker.rank(),
+                                 .host = worker.host(),
+                                 .joining = worker.joining(),
+                                 .last_heard = now,
+                                 .lease_end = now + options_.lease,
+                                 .progressed = now};
+  }
+  for (const v1::DepartedRecord& departed : record.departed()) {
+    departed_[departed.worker()] = departed.why();
+    departed_order_.push_back(departed.worker());
+  }
+  highest_step_ = record.view().resume().step();
+}
+
+void Roster::Save(v1::JobRecord& record) const {
+  for (const auto& [id, worker] : workers_) {
+    v1::WorkerRecord& saved = *record.add_workers();
+    saved.set_worker(id);
+    saved.set_rank(worker.rank);
+    saved.set_host(worker.host);
+    saved.set_joining(worker.joining);
+  }
+  for (const uint64_t id : departed_order_) {
+    v1::DepartedRecord& saved = *record.add_departed();
+    saved.set_worker(id);
+    saved.set_why(departed_.at(id));
+  }
+}
+
+absl::Status Roster::Taken(const Worker& holder, absl::Time now) const {
+  const absl::Duration silent = now - holder.last_heard;
+  if (silent > kSilentHeartbeats * options_.heartbeat) {
+    return absl::UnavailableError(absl::StrCat(Describe(holder.id), " has been silent for ",
+                                               absl::FormatDuration(silent),
+                                               "; its rank is free when its lease ends, in ",
+                                               absl::FormatDuration(holder.lease_end - now)));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("rank ", holder.rank, " is taken by ", holder.host, ", which is alive"));
+}
+
+absl::StatusOr<uint32_t> Roster::ChooseRank(int32_t wanted_rank, absl::Time now) const {
+  std::vector<const Worker*> holders(options_.ranks, nullptr);
+  for (const auto& [id, worker] : workers_) holders[worker.rank] = &worker;
+  if (wanted_rank >= 0) {
+    if (static_cast<uint32_t>(wanted_rank) >= options_.ranks) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", wanted_rank, ": the job has ranks 0 to ", options_.ranks - 1));
+    }
+    if (holders[wanted_rank] != nullptr) return Taken(*holders[wanted_rank], now);
+    return static_cast<uint32_t>(wanted_rank);
+  }
+  const auto free = std::find(holders.begin(), holders.end(), nullptr);
+  if (free != holders.end()) return static_cast<uint32_t>(free - holders.begin());
+  for (const Worker* holder : holders) {
+    const absl::Status taken = Taken(*holder, now);
+    if (absl::IsUnavailable(taken)) return taken;
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the job has all of its ", options_.ranks, " workers"));
+}
+
+absl::StatusOr<uint32_t> Roster::Add(uint64_t worker, int32_t wanted_rank, const std::string& host,
+                                     absl::Time now) {
+  const auto known = workers_.find(worker);
+  if (known != workers_.end()) {
+    known->second.last_heard = now;
+    known->second.lease_end = now + options_.lease;
+    return known->second.rank;
+  }
+  const auto departed = departed_.find(worker);
+  if (departed != departed_.end()) return NotAMember(worker, departed->second);
+  WEIR_ASSIGN_OR_RETURN(const uint32_t rank, ChooseRank(wanted_rank, now));
+  workers_[worker] = {.id = worker,
+                      .rank = rank,
+                      .host = host,
+                      .last_heard = now,
+                      .lease_end = now + options_.lease,
+                      .progressed = now};
+  return rank;
+}
+
+void Roster::Advance(Worker& worker, uint64_t step, absl::Time now) {
+  if (step <= worker.step) return;
+  worker.step = step;
+  worker.progressed = now;
+  highest_step_ = std::max(highest_step_, step);
+}
+
+absl::Status Roster::Heartbeat(uint64_t worker, uint64_t step, absl::Time now) {
+  WEIR_RETURN_IF_ERROR(Check(worker));
+  Worker& found = workers_[worker];
+  found.last_heard = now;
+  found.lease_end = now + options_.lease;
+  Advance(found, step, now);
+  return absl::OkStatus();
+}
+
+void Roster::Report(uint64_t worker, const v1::Progress& progress, absl::Time now) {
+  const auto found = workers_.find(worker);
+  if (found == workers_.end()) return;
+  // Reports may overtake one another.
+  if (progress.examples() < found->second.progress.examples()) return;
+  found->second.progress = progress;
+  Advance(found->second, progress.step(), now);
+}
+
+void Roster::Touch(uint64_t worker, absl::Time now) {
+  const auto found = workers_.find(worker);
+  if (found != workers_.end()) found->second.progressed = now;
+}
+
+void Roster::Remove(uint64_t worker, const std::string& why) {
+  const auto found = workers_.find(worker);
+  if (found == workers_.end()) return;
+  departed_examples_ += found->second.progress.examples();
+  workers_.erase(found);
+  if (departed_.emplace(worker, why).second) departed_order_.push_back(worker);
+  if (departed_order_.size() > kMostDeparted) {
+    departed_.erase(departed_order_.front());
+    departed_order_.erase(departed_order_.begin());
+  }
+}
+
+void Roster::SetJoining(uint64_t worker, bool joining) {
+  const auto found = workers_.find(worker);
+  if (found != workers_.end()) found->second.joining = joining;
+}
+
+void Roster::StartAttempt(uint64_t step, absl::Time now) {
+  highest_step_ = step;
+  departed_examples_ = 0;
+  for (auto& [id, worker] : workers_) {
+    worker.step = step;
+    worker.progressed = now;
+    worker.progress.Clear();
+  }
+}
+
+absl::Status Roster::Check(uint64_t worker) const {
+  if (workers_.count(worker) > 0) return absl::OkStatus();
+  const auto departed = departed_.find(worker);
+  if (departed != departed_.end()) return NotAMember(worker, departed->second);
+  return absl::NotFoundError(absl::StrCat("worker ", absl::Hex(worker, absl::kZeroPad16),
+                                          " has not registered with this job"));
+}
+
+const Roster::Worker* Roster::Find(uint64_t worker) const {
+  const auto found = workers_.find(worker);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+std::vector<const Roster::Worker*> Roster::Members() const {
+  std::vector<const Worker*> members;
+  for (const auto& [id, worker] : workers_) {
+    if (!worker.joining) members.push_back(&worker);
+  }
+  std::sort(members.begin(), members.end(),
+            [](const Worker* a, const Worker* b) { return a->rank < b->rank; });
+  return members;
+}
+
+std::vector<uint64_t> Roster::Joining() const {
+  std::vector<uint64_t> joining;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.joining) joining.push_back(id);
+  }
+  return joining;
+}
+
+std::string Roster::Describe(uint64_t worker) const {
+  const Worker* found = Find(worker);
+  if (found == nullptr) return absl::StrCat("worker ", absl::Hex(worker, absl::kZeroPad16));
+  return absl::StrCat("rank ", found->rank, " (", found->host, ")");
+}
+
+std::vector<uint64_t> Roster::Expired(absl::Time now) const {
+  std::vector<uint64_t> expired;
+  for (const auto& [id, worker] : workers_) {
+    if (now >= worker.lease_end) expired.push_back(id);
+  }
+  return expired;
+}
+
+std::vector<uint64_t> Roster::Stuck(absl::Time now, absl::Duration timeout) const {
+  uint64_t furthest_behind = std::numeric_limits<uint64_t>::max();
+  for (const Worker* worker : Members()) furthest_behind = std::min(furthest_behind, worker->step);
+  std::vector<uint64_t> stuck;
+  for (const Worker* worker : Members()) {
+    if (now - worker->progressed >= timeout && worker->step == furthest_behind) {
+      stuck.push_back(worker->id);
+    }
+  }
+  return stuck;
+}
+
+uint64_t Roster::examples() const {
+  uint64_t examples = departed_examples_;
+  for (const auto& [id, worker] : workers_) examples += worker.progress.examples();
+  return examples;
+}
+
+}  // namespace weir

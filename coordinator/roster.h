@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "weir/v1/coordinator.pb.h"
+#include "weir/v1/coordinator_state.pb.h"
+
+namespace weir {
+
+// The workers of one run: ranks, leases, progress. Thread-compatible.
+class Roster {
+ public:
+  struct Worker {
+    uint64_t id = 0;  // its incarnation
+    uint32_t rank = 0;
+    std::string host;
+    bool joining = false;  // registered, but no member before a step boundary
+    absl::Time last_heard;
+    absl::Time lease_end;
+    absl::Time progressed;  // when its step last changed
+    uint64_t step = 0;      // highest reported in this attempt
+    v1::Progress progress{};  // last report in this attempt
+  };
+  struct Options {
+    uint32_t ranks = 1;
+    absl::Duration lease;
+    absl::Duration heartbeat;
+  };
+
+  explicit Roster(Options options) : options_(options) {}
+
+  // At start: everybody has one full lease.
+  void Load(const v1::JobRecord& record, absl::Time now);
+  void Save(v1::JobRecord& record) const;
+
+  // Idempotent. `wanted_rank` -1: the lowest free one.
+  // Errors: InvalidArgument - no such rank; FailedPrecondition - the rank is taken, or all are;
+  // Unavailable - they are, but a holder has been silent and may be dead: try again; Aborted - this
+  // incarnation has left, or its lease had ended.
+  absl::StatusOr<uint32_t> Add(uint64_t worker, int32_t wanted_rank, const std::string& host,
+                               absl::Time now);
+  // Errors: NotFound; Aborted - as above.
+  absl::Status Heartbeat(uint64_t worker, uint64_t step, absl::Time now);
+  void Report(uint64_t worker, const v1::Progress& progress, absl::Time now);
+  // Counts as progress though the step stays: the worker waits for others.
+  void Touch(uint64_t worker, absl::Time now);
+  void Remove(uint64_t worker, const std::string& why);
+  void SetJoining(uint64_t worker, bool joining);
+  // A new attempt: nobody has done a step.
+  void StartAttempt(uint64_t step, absl::Time now);
+
+  // OK for a live worker.
+  // Errors: NotFound; Aborted - it has left, or its lease had ended.
+  absl::Status Check(uint64_t worker) const;
+  const Worker* Find(uint64_t worker) const;
+  // By rank; those that are no members yet left out.
+  std::vector<const Worker*> Members() const;
+  std::vector<uint64_t> Joining() const;
+  bool empty() const { return workers_.empty(); }
+  // "rank 1 (host-b)"
+  std::string Describe(uint64_t worker) const;
+
+  // Whose lease is over.
+  std::vector<uint64_t> Expired(absl::Time now) const;
+  // Members that have made no step for `timeout`: of those, the ones furthest behind, for whom
+  // the others may be waiting.
+  std::vector<uint64_t> Stuck(absl::Time now, absl::Duration timeout) const;
+
+  uint64_t highest_step() const { return highest_step_; }
+  // Examples consumed in this attempt, by the departed too.
+  uint64_t examples() const;
+
+ private:
+  absl::Status Taken(const Worker& holder, absl::Time now) const;
+  absl::StatusOr<uint32_t> ChooseRank(int32_t wanted_rank, absl::Time now) const;
+  void Advance(Worker& worker, uint64_t step, absl::Time now);
+
+  const Options options_;
+  std::map<uint64_t, Worker> workers_;
+  std::map<uint64_t, std::string> departed_;  // why
+  std::vector<uint64_t> departed_order_;      // oldest first
+  uint64_t highest_step_ = 0;
+  uint64_t departed_examples_ = 0;
+};
+
+}  // namespace weir

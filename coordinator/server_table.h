@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/turn.h"
+#include "weir/v1/coordinator.pb.h"
+#include "weir/v1/coordinator_state.pb.h"
+
+namespace weir {
+
+// The servers that have registered, by name, and their leases. Thread-compatible.
+class ServerTable {
+ public:
+  struct Server {
+    v1::ServerRecord record;
+    absl::Time last_heard;
+    absl::Time lease_end;
+  };
+
+  explicit ServerTable(absl::Duration lease) : lease_(lease) {}
+
+  // At start: everybody has one full lease.
+  void Load(const v1::ServerRecord& record, absl::Time now);
+
+  // True: it is new, or another incarnation, or it is back after its lease had ended.
+  // Errors: InvalidArgument - no name, address or incarnation; FailedPrecondition - a newer process
+  // has registered under this name.
+  absl::StatusOr<bool> Register(const v1::RegisterServerRequest& request, Turn& turn);
+  // Errors: NotFound - unknown; Aborted - its lease had ended, or a newer process has its name.
+  absl::Status Heartbeat(uint64_t incarnation, absl::Time now);
+  // Ends the leases that are due, and answers the servers' names.
+  std::vector<std::string> EndLeases(Turn& turn);
+
+  // By name.
+  std::vector<v1::ServerInfo> Live() const;
+  // nullptr: none of this name.
+  const Server* Find(const std::string& name) const;
+  bool IsLive(const v1::ServerInfo& server) const;
+  const std::map<std::string, Server>& all() const { return servers_; }
+
+ private:
+  const absl::Duration lease_;
+  std::map<std::string, Server> servers_;
+};
+
+}  // namespace weir
