@@ -6,6 +6,15 @@
 #include "absl/time/clock.h"
 
 namespace weir {
+namespace {
+
+// By how much gRPC may have rounded a deadline up: it travels in two or three digits.
+absl::Duration Rounding(absl::Duration left) {
+  if (left > absl::Seconds(100)) return absl::Seconds(1);
+  return left > absl::Seconds(10) ? absl::Milliseconds(100) : absl::Milliseconds(10);
+}
+
+}  // namespace
 
 std::chrono::system_clock::time_point ToGrpcDeadline(absl::Time deadline, const Clock& clock) {
   const absl::Duration left =
@@ -18,7 +27,7 @@ absl::Time FromGrpcDeadline(std::chrono::system_clock::time_point deadline, cons
   const auto now = std::chrono::system_clock::now();
   if (deadline > now + absl::ToChronoSeconds(kLongestCall)) return clock.Now() + kLongestCall;
   const absl::Duration left = absl::FromChrono(deadline - now);
-  return clock.Now() + std::max(left - kDeadlineSlack, left / 2);
+  return clock.Now() + std::max(left - Rounding(left) - kDeadlineSlack, left / 2);
 }
 
 }  // namespace weir

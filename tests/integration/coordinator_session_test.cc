@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "common/grpc_status.h"
 #include "rpc/channels.h"
 #include "tests/support/eventually.h"

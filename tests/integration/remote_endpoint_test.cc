@@ -148,14 +148,14 @@ class RemoteEndpointTest : public testing::Test {
     grpc::Slice slice(bytes);
     grpc::ByteBuffer request(&slice, 1);
     grpc::ByteBuffer reply;
-    absl::Notification answered;
+    Signal answered;
     grpc::Status result;
     stub.UnaryCall(&context, "/weir.v1.ParameterService/" + method, grpc::StubOptions(), &request,
                    &reply, [&](const grpc::Status& status) {
                      result = status;
                      answered.Notify();
                    });
-    answered.WaitForNotification();
+    answered.WaitFor(absl::Minutes(1));
     return result;
   }
 
@@ -252,7 +252,7 @@ TEST_F(RemoteEndpointTest, ServerThatNeverAnswersEndsInDeadlineExceededNamingIt)
 }
 
 TEST_F(RemoteEndpointTest, DestructionCancelsWhatIsInFlight) {
-  absl::Notification answered;
+  Signal answered;
   absl::Status result;
   remote_->PushPull(v1::PushRequest(), Payload(), Soon(), [&](absl::StatusOr<PullResult> reply) {
     result = reply.status();
@@ -266,7 +266,7 @@ TEST_F(RemoteEndpointTest, DestructionCancelsWhatIsInFlight) {
 }
 
 TEST_F(RemoteEndpointTest, ParkedCallsDoNotHoldUpAServerThatStops) {
-  absl::Notification answered;
+  Signal answered;
   absl::Status result;
   remote_->PushPull(v1::PushRequest(), Payload(), Soon(), [&](absl::StatusOr<PullResult> reply) {
     result = reply.status();
@@ -274,7 +274,7 @@ TEST_F(RemoteEndpointTest, ParkedCallsDoNotHoldUpAServerThatStops) {
   });
   ASSERT_TRUE(Eventually([&] { return endpoint_.parked() == 1; }));
   StopServer();
-  ASSERT_TRUE(answered.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  ASSERT_TRUE(answered.WaitFor(absl::Seconds(20)));
   EXPECT_THAT(result, HasStatus(absl::StatusCode::kUnavailable, HasSubstr(serving_.address)));
   endpoint_.AnswerParked("after the server's end");
 }

@@ -32,6 +32,17 @@ TEST(Deadlines, PeerAnswersByTheCallersOwn) {
   EXPECT_GT(deadline - clock.Now(), absl::Seconds(29));
 }
 
+TEST(Deadlines, WhatGrpcRoundsUpOnTheWayMakesNoDeadlineLater) {
+  FakeClock clock;
+  for (int seconds : {150, 60, 5}) {
+    const absl::Duration rounded = absl::Seconds(seconds) * 1.001;
+    const absl::Time deadline = FromGrpcDeadline(
+        system_clock::now() + absl::ToChronoMicroseconds(rounded + kDeadlineSlack), clock);
+    EXPECT_LE(deadline - clock.Now(), absl::Seconds(seconds));
+    EXPECT_GT(deadline - clock.Now(), absl::Seconds(seconds) - absl::Seconds(2));
+  }
+}
+
 TEST(Deadlines, ShortDeadlinesKeepHalfForTheAnswer) {
   FakeClock clock;
   const absl::Time deadline =
