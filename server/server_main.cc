@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,8 +23,10 @@
 #include "rpc/channels.h"
 #include "rpc/coordinator_session.h"
 #include "rpc/grpc_log.h"
+#include "server/checkpoint_parts.h"
 #include "server/parameter_server.h"
 #include "server/parameter_service.h"
+#include "server/remote_part_transport.h"
 #include "server/server_control_service.h"
 #include "server/term_record.h"
 
@@ -34,7 +37,7 @@ constexpr char kBuild[] = "weir 0.1.0";
 constexpr absl::Duration kLongestDrain = absl::Seconds(10);
 constexpr std::chrono::seconds kLastCalls(1);
 constexpr int kCoreThreads = 2;
-constexpr int kDiskThreads = 4;  // each may be in a checkpoint of its own
+constexpr int kControlThreads = 2;
 
 struct Flags {
   std::string coordinator;
@@ -71,6 +74,7 @@ class ServerDaemon {
   explicit ServerDaemon(const Flags& flags) : flags_(flags) {}
   ~ServerDaemon() {
     if (session_ != nullptr) session_->Stop();
+    if (parts_ != nullptr) parts_->Stop();
     if (serving_.server != nullptr) {
       serving_.server->Shutdown(std::chrono::system_clock::now() + kLastCalls);
     }
@@ -92,9 +96,11 @@ class ServerDaemon {
   const Flags flags_;
   const uint64_t incarnation_ = RandomId();
   const std::unique_ptr<Executor> core_executor_ = Executor::CreatePool(kCoreThreads);
-  const std::unique_ptr<Executor> disk_executor_ = Executor::CreatePool(kDiskThreads);
+  const std::unique_ptr<Executor> control_executor_ = Executor::CreatePool(kControlThreads);
+  RemotePartTransport peers_{Clock::Real()};
   std::unique_ptr<TermRecord> terms_;
   std::unique_ptr<ParameterServer> core_;
+  std::unique_ptr<CheckpointParts> parts_;
   std::unique_ptr<ParameterService> data_plane_;
   std::unique_ptr<ServerControlService> control_;
   Serving serving_;
@@ -105,6 +111,13 @@ absl::Status ServerDaemon::Start(ShutdownSignal& shutdown) {
   WEIR_RETURN_IF_ERROR(CheckAddress(flags_.coordinator));
   if (!flags_.advertise.empty()) WEIR_RETURN_IF_ERROR(CheckAddress(flags_.advertise));
   WEIR_ASSIGN_OR_RETURN(terms_, TermRecord::Open(FileSystem::Real(), flags_.data_dir));
+  CheckpointParts::Options parts;
+  parts.files = &FileSystem::Real();
+  parts.clock = &Clock::Real();
+  parts.peers = &peers_;
+  parts.root = std::filesystem::absolute(flags_.data_dir).lexically_normal() / "checkpoints";
+  parts.server = flags_.name;
+  WEIR_ASSIGN_OR_RETURN(parts_, CheckpointParts::Open(parts));
   ParameterServer::Options core;
   core.name = flags_.name;
   core.incarnation = incarnation_;
@@ -113,8 +126,12 @@ absl::Status ServerDaemon::Start(ShutdownSignal& shutdown) {
   core.executor = core_executor_.get();
   core_ = std::make_unique<ParameterServer>(core);
   data_plane_ = std::make_unique<ParameterService>(*core_, Clock::Real());
-  control_ = std::make_unique<ServerControlService>(ServerControlService::Options{
-      .server = core_.get(), .terms = terms_.get(), .executor = disk_executor_.get()});
+  control_ = std::make_unique<ServerControlService>(
+      ServerControlService::Options{.server = core_.get(),
+                                    .terms = terms_.get(),
+                                    .executor = control_executor_.get(),
+                                    .parts = parts_.get(),
+                                    .clock = &Clock::Real()});
   WEIR_ASSIGN_OR_RETURN(serving_, Serve({.listen = flags_.listen,
                                          .insecure_listen = flags_.insecure_listen,
                                          .services = {data_plane_.get(), control_.get()}}));
