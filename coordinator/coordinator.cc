@@ -91,6 +91,7 @@ Coordinator::Coordinator(Options options, uint64_t term)
 absl::Status Coordinator::Load(const std::map<std::string, std::string>& kept) {
   absl::Status status;
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    last_tick_ = turn.now();
     for (const auto& [key, value] : kept) {
       if (!status.ok()) return;
       if (absl::StartsWith(key, "server/")) {
@@ -141,6 +142,7 @@ void Coordinator::Tick() {
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     stopping = stopping_;
     if (stopping_) return;
+    ForgiveDeafness(turn);
     for (const std::string& server : servers_.EndLeases(turn)) {
       spdlog::warn("server goes name={}: its lease ended without a heartbeat", server);
       for (auto& [run, job] : jobs_) job->OnServersChanged(turn);
@@ -154,6 +156,15 @@ void Coordinator::Tick() {
     }
   });
   if (!stopping) ScheduleTick();
+}
+
+void Coordinator::ForgiveDeafness(const Turn& turn) {
+  const absl::Duration since = turn.now() - std::exchange(last_tick_, turn.now());
+  if (since <= options_.lease / 4 + options_.tick) return;
+  spdlog::warn("this process stood still for {}; leases are extended by it",
+               absl::FormatDuration(since));
+  servers_.Extend(since);
+  for (auto& [run, job] : jobs_) job->roster().Extend(since);
 }
 
 void Coordinator::ForgetOldRuns(Turn& turn) {
@@ -178,8 +189,7 @@ void Coordinator::ForgetOldRuns(Turn& turn) {
 void Coordinator::Shutdown() {
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     stopping_ = true;
-    const absl::Status why = absl::UnavailableError("the coordinator is shutting down; try again");
-    for (auto& [run, job] : jobs_) job->Shutdown(why, turn);
+    for (auto& [run, job] : jobs_) job->Shutdown(Stopping(), turn);
   });
 }
 

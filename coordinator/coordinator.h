@@ -81,7 +81,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   // A callback already on its way may still come.
   void Unwatch(WatchId watch);
 
-  // Parked calls end in Unavailable, and no timer is set any more.
+  // Parked calls, and those that would be, end in Unavailable; time stands still.
   void Shutdown();
 
   uint64_t term() const { return term_; }
@@ -101,6 +101,8 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   void EnterJob(uint64_t run_id, JobTask task);
   void ScheduleTick();
   void Tick();
+  // A process that was stopped, or starved, must not end the leases of those it could not hear.
+  void ForgiveDeafness(const Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetOldRuns(Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::StatusOr<Job*> FindOrStart(const v1::RegisterRequest& request, Turn& turn)
@@ -123,6 +125,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   std::map<uint64_t, std::unique_ptr<Job>> jobs_ ABSL_GUARDED_BY(mutex_);  // by run
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t ticks_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time last_tick_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -131,12 +131,12 @@ absl::StatusOr<Job*> Coordinator::FindOrStart(const v1::RegisterRequest& request
 
 void Coordinator::Register(const v1::RegisterRequest& request, Done<v1::RegisterReply> done) {
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    const absl::Status checked = CheckWorker(request, options_.build);
-    absl::StatusOr<Job*> job = checked;
-    if (checked.ok()) job = FindOrStart(request, turn);
-    absl::StatusOr<v1::RegisterReply> reply = job.status();
-    if (job.ok()) reply = (*job)->Register(request, turn);
-    AnswerLater<v1::RegisterReply>(turn, std::move(done), std::move(reply));
+    const auto reply = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::RegisterReply> {
+      WEIR_RETURN_IF_ERROR(CheckWorker(request, options_.build));
+      WEIR_ASSIGN_OR_RETURN(Job* const job, FindOrStart(request, turn));
+      return job->Register(request, turn);
+    }();
+    AnswerLater<v1::RegisterReply>(turn, std::move(done), reply);
   });
 }
 
@@ -199,7 +199,9 @@ void Coordinator::Barrier(const v1::BarrierRequest& request, absl::Time deadline
                           Done<v1::BarrierReply> done) {
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const auto found = jobs_.find(request.run_id());
-    if (found != jobs_.end()) {
+    if (stopping_) {
+      AnswerLater<v1::BarrierReply>(turn, std::move(done), Stopping());
+    } else if (found != jobs_.end()) {
       found->second->Barrier(request, deadline, std::move(done), turn);
     } else {
       AnswerLater<v1::BarrierReply>(turn, std::move(done), absl::NotFoundError("no such run"));
@@ -212,7 +214,9 @@ void Coordinator::SaveCheckpoint(const v1::SaveCheckpointRequest& request, absl:
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const auto found = jobs_.find(request.run_id());
     Job* job = found != jobs_.end() ? found->second.get() : Live(request.job());
-    if (job != nullptr) {
+    if (stopping_) {
+      AnswerLater<v1::SaveCheckpointReply>(turn, std::move(done), Stopping());
+    } else if (job != nullptr) {
       job->SaveCheckpoint(request, deadline, std::move(done), turn);
     } else {
       AnswerLater<v1::SaveCheckpointReply>(

@@ -189,6 +189,7 @@ void Job::BeginAttempt(const SharedManifest& source, Turn& turn) {
   for (v1::Member& member : *view_.mutable_members()) member.set_first_step(resume.step());
   StartRanges(source.get());
   view_.clear_initialiser();
+  view_.clear_cut();  // of an attempt that is over
   if (source != nullptr) {
     view_.set_state(v1::JOB_STATE_RESTORING);
     view_.set_message(absl::StrCat("the servers load checkpoint ", source->id()));

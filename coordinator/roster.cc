@@ -144,6 +144,13 @@ void Roster::Remove(uint64_t worker, const std::string& why) {
   }
 }
 
+void Roster::Extend(absl::Duration deaf) {
+  for (auto& [id, worker] : workers_) {
+    worker.lease_end += deaf;
+    worker.progressed += deaf;
+  }
+}
+
 void Roster::SetJoining(uint64_t worker, bool joining) {
   const auto found = workers_.find(worker);
   if (found != workers_.end()) found->second.joining = joining;

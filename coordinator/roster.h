@@ -52,6 +52,8 @@ class Roster {
   // Counts as progress though the step stays: the worker waits for others.
   void Touch(uint64_t worker, absl::Time now);
   void Remove(uint64_t worker, const std::string& why);
+  // We were deaf for so long: that counts against nobody.
+  void Extend(absl::Duration deaf);
   void SetJoining(uint64_t worker, bool joining);
   // A new attempt: nobody has done a step.
   void StartAttempt(uint64_t step, absl::Time now);

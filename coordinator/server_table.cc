@@ -79,6 +79,10 @@ absl::Status ServerTable::Heartbeat(uint64_t incarnation, absl::Time now) {
   return absl::NotFoundError("no such server; register again");
 }
 
+void ServerTable::Extend(absl::Duration deaf) {
+  for (auto& [name, server] : servers_) server.lease_end += deaf;
+}
+
 std::vector<std::string> ServerTable::EndLeases(Turn& turn) {
   std::vector<std::string> ended;
   for (auto& [name, server] : servers_) {

@@ -35,6 +35,8 @@ class ServerTable {
   absl::StatusOr<bool> Register(const v1::RegisterServerRequest& request, Turn& turn);
   // Errors: NotFound - unknown; Aborted - its lease had ended, or a newer process has its name.
   absl::Status Heartbeat(uint64_t incarnation, absl::Time now);
+  // We were deaf for so long: that counts against nobody.
+  void Extend(absl::Duration deaf);
   // Ends the leases that are due, and answers the servers' names.
   std::vector<std::string> EndLeases(Turn& turn);
 

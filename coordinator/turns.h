@@ -30,6 +30,10 @@ void Coordinator::InJob(uint64_t run_id, Done<Reply> done, Fn fn) {
   });
 }
 
+inline absl::Status Stopping() {
+  return absl::UnavailableError("the coordinator is shutting down; try again");
+}
+
 // An RPC without results: OK becomes an empty reply.
 template <typename Reply>
 absl::StatusOr<Reply> OrEmpty(const absl::Status& status) {
