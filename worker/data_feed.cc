@@ -84,7 +84,9 @@ class AsyncFeed final : public DataFeed {
     const double fair = left / static_cast<double>(2 * workers_);
     const double most = rate_ > 0 ? rate_ * kMostSeconds : static_cast<double>(16 * batch_);
     asked_at_ = now;
-    last_wanted_ = std::max(batch_, static_cast<uint64_t>(std::min(fair, most)));
+    // Whole batches, so that none is cut in two by the end of a range.
+    const auto batches = static_cast<uint64_t>(std::min(fair, most)) / batch_;
+    last_wanted_ = std::max<uint64_t>(1, batches) * batch_;
     return last_wanted_;
   }
 

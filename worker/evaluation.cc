@@ -60,7 +60,7 @@ absl::StatusOr<Metrics> Evaluation::SumsOver(const BatchSlice& slice, uint64_t s
   sums[kExamples] = static_cast<double>(slice.examples());
   for (uint64_t first = slice.first; first < slice.end; first += kBatch) {
     WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
-    const Batch batch = parts_.test.Plain({0, first, std::min(slice.end, first + kBatch)});
+    const ImageBatch batch = parts_.test.Plain({0, first, std::min(slice.end, first + kBatch)});
     WEIR_ASSIGN_OR_RETURN(const Metrics means, parts_.runner.Evaluate(batch));
     for (const auto& [name, mean] : means) sums[name] += mean * static_cast<double>(batch.examples);
   }

@@ -33,10 +33,10 @@ class ReplicaRunner {
 
   // One training step: forward, backward, and an update of each group. Errors: those of `updates`;
   // Internal - LibTorch failed, with its message.
-  virtual absl::StatusOr<Metrics> Train(const Batch& batch, uint64_t step,
+  virtual absl::StatusOr<Metrics> Train(const ImageBatch& batch, uint64_t step,
                                         GroupUpdates& updates) = 0;
 
-  virtual absl::StatusOr<Metrics> Evaluate(const Batch& batch) = 0;
+  virtual absl::StatusOr<Metrics> Evaluate(const ImageBatch& batch) = 0;
 };
 
 }  // namespace weir

@@ -83,7 +83,8 @@ class TorchRunner final : public ReplicaRunner {
     return items;
   }
 
-  absl::StatusOr<Metrics> Train(const Batch& batch, uint64_t step, GroupUpdates& updates) override {
+  absl::StatusOr<Metrics> Train(const ImageBatch& batch, uint64_t step,
+                                GroupUpdates& updates) override {
     Metrics metrics;
     for (const auto& link : parts_.links) link->updates = &updates;
     const absl::Status status = Caught("training step", [&] {
@@ -97,7 +98,7 @@ class TorchRunner final : public ReplicaRunner {
     return metrics;
   }
 
-  absl::StatusOr<Metrics> Evaluate(const Batch& batch) override {
+  absl::StatusOr<Metrics> Evaluate(const ImageBatch& batch) override {
     Metrics metrics;
     WEIR_RETURN_IF_ERROR(Caught("evaluation", [&] {
       const torch::NoGradGuard without_gradients;
@@ -114,7 +115,7 @@ class TorchRunner final : public ReplicaRunner {
   }
 
   // Views of the batch's memory.
-  static Nest Inputs(const Batch& batch) {
+  static Nest Inputs(const ImageBatch& batch) {
     const auto examples = static_cast<int64_t>(batch.examples);
     // LibTorch takes no const memory; the steps of a replica do not write to their input.
     auto* images = const_cast<float*>(batch.images.data());

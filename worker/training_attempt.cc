@@ -126,7 +126,7 @@ absl::Status TrainingAttempt::TrainStep(const FeedItem& item) {
   if (examples == 0) {
     WEIR_RETURN_IF_ERROR(StepWithoutExamples());
   } else {
-    const Batch batch = parts_.train.Training(item.slice);
+    const ImageBatch batch = parts_.train.Training(item.slice);
     WEIR_ASSIGN_OR_RETURN(record.metrics, parts_.runner.Train(batch, step_, updates_));
   }
   examples_ += examples;
@@ -200,9 +200,15 @@ double TrainingAttempt::TrainSeconds() const {
   return std::max(1e-9, absl::ToDoubleSeconds(parts_.clock.Now() - began_ - evaluating_));
 }
 
-absl::StatusOr<std::string> TrainingAttempt::FinalCheckpoint() {
-  if (!parts_.spec.checkpoint().at_end() || !lowest()) return std::string();
-  return parts_.session.SaveCheckpoint(parts_.log.last_metrics());
+// A checkpoint that cannot be saved is no reason to lose the evaluation too.
+absl::Status TrainingAttempt::SaveFinal(RunSummary& summary) {
+  if (!parts_.spec.checkpoint().at_end() || !lowest()) return absl::OkStatus();
+  const auto saved = parts_.session.SaveCheckpoint(parts_.log.last_metrics());
+  if (saved.ok()) summary.checkpoint = *saved;
+  if (absl::IsAborted(saved.status())) return saved.status();
+  summary.saved = saved.status();
+  if (!saved.ok()) spdlog::error("no final checkpoint: {}", saved.status().ToString());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RunSummary> TrainingAttempt::End() {
@@ -218,7 +224,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
     mine["losses"] = 1;
   }
   WEIR_ASSIGN_OR_RETURN(const BarrierResult all, parts_.session.Barrier("end", mine, timeout_));
-  WEIR_ASSIGN_OR_RETURN(summary.checkpoint, FinalCheckpoint());
+  WEIR_RETURN_IF_ERROR(SaveFinal(summary));
   WEIR_RETURN_IF_ERROR(parts_.session.Barrier("saved", {}, timeout_).status());
   WEIR_ASSIGN_OR_RETURN(const Metrics test,
                         evaluation_.Together("evaluate-final", sync_ ? step_ : 0));
@@ -243,7 +249,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::EndEarly() {
   WEIR_RETURN_IF_ERROR(PushState());
   RunSummary summary;
   summary.stopped = true;
-  WEIR_ASSIGN_OR_RETURN(summary.checkpoint, FinalCheckpoint());
+  WEIR_RETURN_IF_ERROR(SaveFinal(summary));
   summary.test_accuracy = summary.test_loss = std::numeric_limits<double>::quiet_NaN();
   summary.train_loss = ValueOr(parts_.log.last_metrics(), "loss", summary.test_loss);
   summary.steps = step_;

@@ -35,7 +35,7 @@ class TrainingAttempt {
   absl::Status PushState();
   absl::StatusOr<RunSummary> End();
   absl::StatusOr<RunSummary> EndEarly();
-  absl::StatusOr<std::string> FinalCheckpoint();
+  absl::Status SaveFinal(RunSummary& summary);
   bool lowest() const;
   double TrainSeconds() const;
 

@@ -190,7 +190,10 @@ WorkerResult WorkerRun::TrainOnce(Loaded& loaded, bool& join_anew) {
   if (!summary.ok()) return {ExitOf(summary.status()), summary.status()};
   if (!lowest) return {};
   const absl::Status written = WriteSummary(*summary, run_dir_ + "/summary.json");
-  return {ExitOf(written), written};
+  if (!written.ok()) return {WorkerExit::kFailed, written};
+  // Said in the log already; a local job may be one that cannot be saved.
+  if (summary->saved.ok() || absl::IsUnimplemented(summary->saved)) return {};
+  return {WorkerExit::kFailed, summary->saved};
 }
 
 absl::StatusOr<RunSummary> WorkerRun::RunLoop(Loaded& loaded, JobSession& session,

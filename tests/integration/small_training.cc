@@ -7,7 +7,7 @@
 #include <random>
 
 #include "common/status_macros.h"
-#include "worker/job_extents.h"
+#include "worker/embedded/local_job.h"
 #include "worker/torch_runner.h"
 #include "worker/training_loop.h"
 
@@ -75,7 +75,8 @@ std::vector<float> ValuesOf(ReplicaRunner& runner) {
   return values;
 }
 
-absl::StatusOr<Trained> TrainSmall(const v1::JobSpec& spec, Job job) {
+absl::StatusOr<Trained> TrainSmall(const v1::JobSpec& spec, JobSession& session,
+                                   ParameterClient& client) {
   const ImageDataset dataset = SmallDataset();
   BatchOptions options;
   options.seed = spec.seed();
@@ -87,13 +88,20 @@ absl::StatusOr<Trained> TrainSmall(const v1::JobSpec& spec, Job job) {
   ProgressLog::Options logging;
   logging.log_every = spec.log_every();
   logging.train_examples = spec.train_examples();
-  WEIR_ASSIGN_OR_RETURN(const auto log, ProgressLog::Create(logging, *job.session, Clock::Real()));
-  TrainingLoop loop({spec, *job.session, *job.parameters, *runner, train, test, kExamples, *log,
-                     Clock::Real(), interrupted});
+  WEIR_ASSIGN_OR_RETURN(const auto log, ProgressLog::Create(logging, session, Clock::Real()));
+  TrainingLoop loop(
+      {spec, session, client, *runner, train, test, kExamples, *log, Clock::Real(), interrupted});
   Trained trained;
   WEIR_ASSIGN_OR_RETURN(trained.summary, loop.Run());
   trained.values = ValuesOf(*runner);
   return trained;
+}
+
+absl::StatusOr<Trained> TrainLocally(const v1::JobSpec& spec) {
+  LocalJobOptions options;
+  options.spec = spec;
+  WEIR_ASSIGN_OR_RETURN(const Job job, OpenLocalJob(options));
+  return TrainSmall(spec, *job.session, *job.parameters);
 }
 
 double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b) {

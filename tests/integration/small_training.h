@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "weir/job.h"
+#include "weir/job_session.h"
+#include "weir/parameter_client.h"
 #include "weir/v1/job_spec.pb.h"
 #include "worker/data/image_dataset.h"
 #include "worker/replica_runner.h"
@@ -29,8 +30,10 @@ struct Trained {
   RunSummary summary;
 };
 
-// A worker's whole training loop over an open job.
-absl::StatusOr<Trained> TrainSmall(const v1::JobSpec& spec, Job job);
+// A worker's whole training loop over a job.
+absl::StatusOr<Trained> TrainSmall(const v1::JobSpec& spec, JobSession& session,
+                                   ParameterClient& client);
+absl::StatusOr<Trained> TrainLocally(const v1::JobSpec& spec);
 
 // ||a - b|| / ||b||, L2; infinite where the sizes differ.
 double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b);

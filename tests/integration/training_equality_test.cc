@@ -16,7 +16,6 @@
 #include "tests/integration/small_training.h"
 #include "tests/support/status_matchers.h"
 #include "worker/data/batch.h"
-#include "worker/embedded/local_job.h"
 #include "worker/job_extents.h"
 
 namespace weir {
@@ -67,7 +66,7 @@ std::vector<float> PlainLoop(const v1::JobSpec& spec, torch::nn::Sequential netw
   BatchMaker maker(dataset, options);
   uint64_t examples = 0;
   for (uint64_t step = 0; step < TotalSteps(spec); ++step) {
-    Batch batch =
+    ImageBatch batch =
         maker.Training(SyncSlice({dataset.examples(), GlobalBatch(spec)}, step, {{0, 0}}, 0));
     const auto count = static_cast<int64_t>(batch.examples);
     const auto images = torch::from_blob(batch.images.data(), {count, 64});
@@ -84,14 +83,6 @@ std::vector<float> PlainLoop(const v1::JobSpec& spec, torch::nn::Sequential netw
     values.insert(values.end(), flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
   }
   return values;
-}
-
-absl::StatusOr<Trained> TrainLocally(const v1::JobSpec& spec) {
-  LocalJobOptions options;
-  options.spec = spec;
-  absl::StatusOr<Job> job = OpenLocalJob(options);
-  if (!job.ok()) return job.status();
-  return TrainSmall(spec, *std::move(job));
 }
 
 TEST(LocalTraining, EqualsAPlainLoopWithSgdAndMomentum) {

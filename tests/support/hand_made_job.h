@@ -45,6 +45,7 @@ class HandMadeJob {
   struct Options {
     Declaration declaration;
     v1::Regime regime = v1::REGIME_ASYNC;
+    bool deterministic = false;
     size_t workers = 1;
     size_t servers = 1;
     bool over_grpc = false;

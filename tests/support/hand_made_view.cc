@@ -19,6 +19,7 @@ v1::JobView HandMadeView::Make() const {
   view.set_cut(cut);
   view.mutable_spec()->set_name("hand-made");
   view.mutable_spec()->mutable_regime()->set_kind(regime);
+  view.mutable_spec()->set_deterministic(deterministic);
   view.mutable_spec()->set_workers(static_cast<uint32_t>(workers.size()));
   *view.mutable_declaration() = ToProto(declaration);
   for (size_t rank = 0; rank < workers.size(); ++rank) {

@@ -7,8 +7,8 @@
 
 namespace weir {
 
-Batch BatchMaker::Sized(uint64_t examples) const {
-  Batch batch;
+ImageBatch BatchMaker::Sized(uint64_t examples) const {
+  ImageBatch batch;
   batch.examples = examples;
   batch.height = dataset_.height;
   batch.width = dataset_.width;
@@ -20,7 +20,7 @@ Batch BatchMaker::Sized(uint64_t examples) const {
 }
 
 void BatchMaker::Copy(uint64_t example, uint64_t row, int shift_y, int shift_x, bool flip,
-                      Batch& batch) const {
+                      ImageBatch& batch) const {
   const int height = static_cast<int>(dataset_.height);
   const int width = static_cast<int>(dataset_.width);
   const uint64_t pixels = dataset_.height * dataset_.width;
@@ -38,12 +38,12 @@ void BatchMaker::Copy(uint64_t example, uint64_t row, int shift_y, int shift_x, 
   batch.labels[row] = dataset_.labels[example];
 }
 
-Batch BatchMaker::Training(const BatchSlice& slice) {
+ImageBatch BatchMaker::Training(const BatchSlice& slice) {
   if (epoch_ != slice.epoch) {
     order_ = Permutation(options_.seed, slice.epoch, dataset_.examples());
     epoch_ = slice.epoch;
   }
-  Batch batch = Sized(slice.examples());
+  ImageBatch batch = Sized(slice.examples());
   for (uint64_t position = slice.first; position < slice.end; ++position) {
     int shift_y = 0;
     int shift_x = 0;
@@ -59,8 +59,8 @@ Batch BatchMaker::Training(const BatchSlice& slice) {
   return batch;
 }
 
-Batch BatchMaker::Plain(const BatchSlice& slice) const {
-  Batch batch = Sized(slice.examples());
+ImageBatch BatchMaker::Plain(const BatchSlice& slice) const {
+  ImageBatch batch = Sized(slice.examples());
   for (uint64_t position = slice.first; position < slice.end; ++position) {
     Copy(position, position - slice.first, 0, 0, false, batch);
   }

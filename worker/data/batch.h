@@ -11,7 +11,7 @@
 namespace weir {
 
 // Examples ready for a model: images are examples x 1 x height x width, normalised.
-struct Batch {
+struct ImageBatch {
   uint64_t examples = 0;
   uint64_t height = 0;
   uint64_t width = 0;
@@ -34,14 +34,14 @@ class BatchMaker {
       : dataset_(dataset), options_(options) {}
 
   // Positions of permutation(seed, epoch), augmented where the options say so.
-  Batch Training(const BatchSlice& slice);
+  ImageBatch Training(const BatchSlice& slice);
   // Positions as they lie in the dataset, never augmented.
-  Batch Plain(const BatchSlice& slice) const;
+  ImageBatch Plain(const BatchSlice& slice) const;
 
  private:
   void Copy(uint64_t example, uint64_t row, int shift_y, int shift_x, bool flip,
-            Batch& batch) const;
-  Batch Sized(uint64_t examples) const;
+            ImageBatch& batch) const;
+  ImageBatch Sized(uint64_t examples) const;
 
   const ImageDataset& dataset_;
   const BatchOptions options_;

@@ -35,8 +35,8 @@ absl::StatusOr<std::unique_ptr<ReplicaRunner>> Create(const TorchRunnerOptions& 
   return CreateTorchRunner(ModelRegistry::WithBuiltins(), options);
 }
 
-Batch SomeBatch(uint64_t examples) {
-  Batch batch;
+ImageBatch SomeBatch(uint64_t examples) {
+  ImageBatch batch;
   batch.examples = examples;
   batch.height = batch.width = 8;
   for (uint64_t i = 0; i < examples * 64; ++i) {
@@ -124,7 +124,7 @@ TEST(TorchRunner, EveryDepthTrainsAndItsLossFalls) {
     WEIR_ASSERT_OK_AND_ASSIGN(const auto runner,
                               Create(Options("resnet", {{"depth", depth}, {"width", "4"}})));
     Descent descent;
-    const Batch batch = SomeBatch(16);
+    const ImageBatch batch = SomeBatch(16);
     WEIR_ASSERT_OK_AND_ASSIGN(const Metrics first, runner->Train(batch, 0, descent));
     Metrics last;
     for (uint64_t step = 1; step < 30; ++step) {
@@ -169,7 +169,7 @@ TEST(TorchRunner, WhatTheUpdatesRefuseEndsTheStep) {
 TEST(TorchRunner, LibTorchsErrorsBecomeAStatus) {
   WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create(Options("mlp", {})));
   Descent descent;
-  Batch batch = SomeBatch(8);
+  ImageBatch batch = SomeBatch(8);
   batch.labels[0] = 99;  // there are 4 classes
   EXPECT_THAT(runner->Train(batch, 0, descent).status(),
               HasStatus(absl::StatusCode::kInternal, HasSubstr("training step: ")));

@@ -59,6 +59,7 @@ class FakeSession final : public JobSession {
   void ReportProgress(const Progress& progress) override { reported.push_back(progress); }
   absl::StatusOr<std::string> SaveCheckpoint(const std::map<std::string, double>&) override {
     calls_.push_back("save");
+    if (!saved.ok()) return saved;
     return std::string("checkpoint-1");
   }
   absl::Status Leave(bool finished, const std::string& reason) override {
@@ -68,6 +69,7 @@ class FakeSession final : public JobSession {
 
   JobInfo info;
   absl::Status declared;
+  absl::Status saved;
   std::vector<DataRange> ranges;
   std::vector<Progress> reported;
 
@@ -143,7 +145,7 @@ class FakeRunner final : public ReplicaRunner {
   std::vector<PullItem> Storage() override {
     return {{0, &weight, sizeof(weight)}, {1, &counter, sizeof(counter)}};
   }
-  absl::StatusOr<Metrics> Train(const Batch& batch, uint64_t, GroupUpdates& updates) override {
+  absl::StatusOr<Metrics> Train(const ImageBatch& batch, uint64_t, GroupUpdates& updates) override {
     trained.push_back(batch.examples);
     const float gradient = 1;
     const PushItem push{0, &gradient, sizeof(gradient)};
@@ -153,7 +155,9 @@ class FakeRunner final : public ReplicaRunner {
     counter += 1;
     return Metrics{{"loss", weight}};
   }
-  absl::StatusOr<Metrics> Evaluate(const Batch&) override { return Metrics{{"accuracy", 0.5}}; }
+  absl::StatusOr<Metrics> Evaluate(const ImageBatch&) override {
+    return Metrics{{"accuracy", 0.5}};
+  }
 
   float weight = 0;
   float counter = 0;
@@ -328,6 +332,14 @@ TEST_F(TrainingLoopTest, AJobStoppedByCommandIsSavedAndLeft) {
   EXPECT_EQ(summary.steps, 2u);
   EXPECT_THAT(calls_,
               AllOf(Contains("save"), Contains("leave finished"), Not(Contains("barrier end"))));
+}
+
+TEST_F(TrainingLoopTest, ACheckpointThatFailsDoesNotCostTheEvaluation) {
+  session_.saved = absl::ResourceExhaustedError("the disk is full");
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_EQ(summary.test_accuracy, 0.5);
+  EXPECT_EQ(summary.checkpoint, "");
+  EXPECT_EQ(summary.saved, session_.saved);
 }
 
 TEST_F(TrainingLoopTest, ARefusedDeclarationEndsTheRun) {

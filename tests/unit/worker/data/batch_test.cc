@@ -32,8 +32,8 @@ TEST(BatchMaker, ABatchIsAFunctionOfSeedAndSlice) {
   BatchMaker a(dataset, options);
   BatchMaker b(dataset, options);
   b.Training({0, 0, 50});
-  const Batch whole = a.Training({1, 0, 50});
-  const Batch part = b.Training({1, 10, 20});
+  const ImageBatch whole = a.Training({1, 0, 50});
+  const ImageBatch part = b.Training({1, 10, 20});
   EXPECT_EQ(part.labels,
             std::vector<int64_t>(whole.labels.begin() + 10, whole.labels.begin() + 20));
   EXPECT_EQ(part.images,
@@ -43,7 +43,7 @@ TEST(BatchMaker, ABatchIsAFunctionOfSeedAndSlice) {
 TEST(BatchMaker, AnEpochVisitsEachExampleOnce) {
   const ImageDataset dataset = Dataset(50);
   BatchMaker maker(dataset, {});
-  Batch batch = maker.Training({0, 0, 50});
+  ImageBatch batch = maker.Training({0, 0, 50});
   std::vector<int> counts(10);
   for (const int64_t label : batch.labels) ++counts[label];
   EXPECT_THAT(counts, testing::Each(5));
@@ -53,7 +53,7 @@ TEST(BatchMaker, PlainBatchesAreTheDatasetAsItLies) {
   const ImageDataset dataset = Dataset(5);
   BatchOptions options;
   options.augment = true;
-  const Batch batch = BatchMaker(dataset, options).Plain({0, 3, 5});
+  const ImageBatch batch = BatchMaker(dataset, options).Plain({0, 3, 5});
   EXPECT_THAT(batch.labels, testing::ElementsAre(3, 4));
   EXPECT_FLOAT_EQ(batch.images[0], dataset.pixels[3 * 36] / 255.0f);
 }
@@ -62,7 +62,7 @@ TEST(BatchMaker, NormalisedPixelsHaveMeanZeroAndVarianceOne) {
   const ImageDataset dataset = Dataset(100);
   BatchOptions options;
   options.normalisation = NormalisationOf(dataset);
-  const Batch batch = BatchMaker(dataset, options).Plain({0, 0, 100});
+  const ImageBatch batch = BatchMaker(dataset, options).Plain({0, 0, 100});
   const double count = static_cast<double>(batch.images.size());
   const double mean = std::accumulate(batch.images.begin(), batch.images.end(), 0.0) / count;
   double variance = 0;
@@ -77,8 +77,8 @@ TEST(BatchMaker, AugmentationShiftsByUpToTwoPixelsAndFlips) {
   const ImageDataset dataset = Dataset(200);
   BatchOptions options;
   options.augment = true;
-  const Batch moved = BatchMaker(dataset, options).Training({0, 0, 200});
-  const Batch plain = BatchMaker(dataset, {}).Training({0, 0, 200});
+  const ImageBatch moved = BatchMaker(dataset, options).Training({0, 0, 200});
+  const ImageBatch plain = BatchMaker(dataset, {}).Training({0, 0, 200});
   std::set<std::tuple<int, int, bool>> moves;
   for (uint64_t i = 0; i < 200; ++i) {
     bool explained = false;
