@@ -12,7 +12,7 @@
 #include "server/part_fetcher.h"
 #include "server/part_restorer.h"
 #include "server/part_saver.h"
-#include "tests/integration/hand_made_job.h"
+#include "tests/integration/core_job.h"
 #include "tests/support/fake_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_folder.h"
@@ -72,8 +72,8 @@ class FakePartTransport final : public PartTransport {
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  HandMadeJob::Options JobOptions(const v1::Optimizer& optimizer, int servers) {
-    HandMadeJob::Options options;
+  CoreJob::Options JobOptions(const v1::Optimizer& optimizer, int servers) {
+    CoreJob::Options options;
     options.declaration = EveryKindOfVariable(optimizer);
     options.regime = regime_;
     options.servers = servers;
@@ -85,12 +85,12 @@ class CheckpointTest : public ::testing::Test {
     return options;
   }
 
-  std::string RootOf(const HandMadeJob& job, int server) {
+  std::string RootOf(const CoreJob& job, int server) {
     return temp_ / absl::StrCat("attempt-", job.view().attempt(), "/", job.ServerName(server));
   }
 
-  absl::StatusOr<std::unique_ptr<HandMadeJob>> Start(const v1::Optimizer& optimizer, int servers) {
-    auto job = std::make_unique<HandMadeJob>(JobOptions(optimizer, servers));
+  absl::StatusOr<std::unique_ptr<CoreJob>> Start(const v1::Optimizer& optimizer, int servers) {
+    auto job = std::make_unique<CoreJob>(JobOptions(optimizer, servers));
     WEIR_RETURN_IF_ERROR(job->Enter(v1::JOB_STATE_INITIALISING));
     WEIR_RETURN_IF_ERROR(job->Assign());
     WEIR_RETURN_IF_ERROR(job->Enter(v1::JOB_STATE_RUNNING));
@@ -98,7 +98,7 @@ class CheckpointTest : public ::testing::Test {
   }
 
   // All parts of a checkpoint whose first step to come is `step`.
-  absl::StatusOr<std::vector<v1::CheckpointPart>> Save(HandMadeJob& job, uint64_t step) {
+  absl::StatusOr<std::vector<v1::CheckpointPart>> Save(CoreJob& job, uint64_t step) {
     WEIR_ASSIGN_OR_RETURN(const v1::SavePartRequest request, job.PrepareCut(7, step, kId));
     std::vector<v1::CheckpointPart> parts;
     for (int i = 0; i < job.num_servers(); ++i) {
@@ -137,18 +137,18 @@ class CheckpointTest : public ::testing::Test {
   }
 
   // A later attempt on other servers, not yet restored.
-  std::unique_ptr<HandMadeJob> Resume(const v1::Optimizer& optimizer, int servers, uint64_t step) {
-    HandMadeJob::Options options = JobOptions(optimizer, servers);
+  std::unique_ptr<CoreJob> Resume(const v1::Optimizer& optimizer, int servers, uint64_t step) {
+    CoreJob::Options options = JobOptions(optimizer, servers);
     options.attempt = 2;
     options.resume.set_checkpoint_id(kId);
     options.resume.set_step(step);
     options.resume.set_examples(32 * step);
     options.resume.add_group_steps(step);
     options.resume.add_group_steps(step);
-    return std::make_unique<HandMadeJob>(options);
+    return std::make_unique<CoreJob>(options);
   }
 
-  v1::RestoreRequest RestoreRequestOf(const HandMadeJob& job,
+  v1::RestoreRequest RestoreRequestOf(const CoreJob& job,
                                       const std::vector<v1::CheckpointPart>& parts) {
     v1::RestoreRequest request;
     request.set_term(1);
@@ -162,7 +162,7 @@ class CheckpointTest : public ::testing::Test {
     return request;
   }
 
-  absl::Status RestoreOn(HandMadeJob& job, int server, const v1::RestoreRequest& request,
+  absl::Status RestoreOn(CoreJob& job, int server, const v1::RestoreRequest& request,
                          PartFetcher& local) {
     PartRestorer restorer({.local = &local,
                            .peers = &peers_,
@@ -176,7 +176,7 @@ class CheckpointTest : public ::testing::Test {
     return status.value_or(absl::InternalError("not answered"));
   }
 
-  absl::Status Restore(HandMadeJob& job, const std::vector<v1::CheckpointPart>& parts) {
+  absl::Status Restore(CoreJob& job, const std::vector<v1::CheckpointPart>& parts) {
     WEIR_RETURN_IF_ERROR(job.Enter(v1::JOB_STATE_RESTORING));
     for (int i = 0; i < job.num_servers(); ++i) {
       PartFetcher local(FileSystem::Real(), {RootOf(job, i)});
@@ -268,7 +268,7 @@ TEST_F(CheckpointTest, PartsThatLieElsewhereComeFromTheServersThatHaveThem) {
   FakeFileSystem empty;
   PartFetcher local(empty, {"/nothing"});
 
-  HandMadeJob::Options options = JobOptions(optimizer, 3);
+  CoreJob::Options options = JobOptions(optimizer, 3);
   const auto resumed = Resume(optimizer, 3, 1);
   WEIR_ASSERT_OK(resumed->Enter(v1::JOB_STATE_RESTORING));
   v1::RestoreRequest request = RestoreRequestOf(*resumed, parts);
@@ -312,9 +312,9 @@ class DamageTest : public CheckpointTest {
   }
 
   const v1::Optimizer optimizer_ = OptimizerNamed("Momentum");
-  std::unique_ptr<HandMadeJob> job_;
+  std::unique_ptr<CoreJob> job_;
   std::vector<v1::CheckpointPart> parts_;
-  std::unique_ptr<HandMadeJob> resumed_;
+  std::unique_ptr<CoreJob> resumed_;
 };
 
 TEST_F(DamageTest, AFlippedBitInTheLastPartIsFoundAndTheFileIsNamed) {

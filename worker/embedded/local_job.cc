@@ -22,6 +22,9 @@ absl::StatusOr<Job> OpenLocalJob(const LocalJobOptions& options) {
   engine_options.clock = &Clock::Real();
   engine_options.executor = &session->executor();
   engine_options.connect = [server](const v1::ServerInfo&) { return server; };
+  engine_options.report_cut = [session = session.get()](const CutReport& report) {
+    session->OnCut(report);
+  };
   auto engine = TransferEngine::Create(std::move(engine_options));
   session->Attach(engine);
   Job job;

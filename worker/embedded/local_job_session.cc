@@ -19,6 +19,8 @@
 namespace weir {
 namespace {
 
+using ::google::protobuf::util::MessageDifferencer;
+
 uint64_t BatchOf(const v1::JobSpec& spec) {
   const auto& batch = spec.data().batch();
   const uint64_t replicas = std::max<uint64_t>(1, spec.replicas_per_worker());
@@ -33,6 +35,29 @@ uint64_t TotalExamples(const v1::JobSpec& spec) {
   // Less a little, so that 0.1 of 60,000 is not rounded up to 6,001.
   return static_cast<uint64_t>(
       std::ceil(length.epochs() * static_cast<double>(spec.train_examples()) - 1e-6));
+}
+
+// Rates and lengths may be others than when the checkpoint was saved; what its bytes mean may not.
+absl::Status CheckSameVariables(const v1::Manifest& source, const v1::Declaration& declaration) {
+  const auto differ = [&](absl::string_view what) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("checkpoint ", source.id(), " does not fit the job: ", what, " differs"));
+  };
+  const v1::Declaration& saved = source.declaration();
+  if (saved.variables_size() != declaration.variables_size())
+    return differ("the variables' number");
+  for (int i = 0; i < saved.variables_size(); ++i) {
+    if (!MessageDifferencer::Equals(saved.variables(i), declaration.variables(i))) {
+      return differ(absl::StrCat("variable '", declaration.variables(i).name(), "'"));
+    }
+  }
+  if (saved.groups_size() != declaration.groups_size()) return differ("the groups' number");
+  for (int i = 0; i < saved.groups_size(); ++i) {
+    if (saved.groups(i).optimizer().kind_case() != declaration.groups(i).optimizer().kind_case()) {
+      return differ(absl::StrCat("the optimizer of '", declaration.groups(i).name(), "'"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSpec(const v1::JobSpec& spec) {
@@ -79,6 +104,21 @@ absl::StatusOr<std::unique_ptr<LocalJobSession>> LocalJobSession::Create(
     const LocalJobOptions& options) {
   WEIR_RETURN_IF_ERROR(CheckSpec(options.spec));
   std::unique_ptr<LocalJobSession> session(new LocalJobSession(options));
+  if (!options.data_dir.empty()) {
+    WEIR_ASSIGN_OR_RETURN(session->checkpoints_,
+                          LocalCheckpoints::Open({.files = &FileSystem::Real(),
+                                                  .clock = &Clock::Real(),
+                                                  .data_dir = options.data_dir,
+                                                  .spec = options.spec}));
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<v1::Manifest> source, session->checkpoints_->Source());
+    session->background_ = Executor::CreatePool(1);
+    MutexLock lock(session->mutex_);
+    session->source_ = std::move(source);
+    session->saved_at_time_ = Clock::Real().Now();
+  } else if (!options.spec.resume().empty() && options.spec.resume() != "auto") {
+    return absl::NotFoundError(
+        absl::StrCat("resume: ", options.spec.resume(), ": the job has no data folder"));
+  }
   WEIR_RETURN_IF_ERROR(session->server_->ApplyView(session->view_));
   return session;
 }
@@ -124,39 +164,61 @@ absl::Status LocalJobSession::Publish(const v1::JobView& view) {
   return client->OnView(std::make_shared<const v1::JobView>(view));
 }
 
+absl::Status LocalJobSession::Place(const v1::Manifest* source) {
+  std::vector<VariableExtent> extents;
+  for (const v1::Variable& variable : view_.declaration().variables()) {
+    extents.push_back({ElementsOf(variable), SizeOf(variable.dtype())});
+  }
+  // The boundaries of shards are fixed by the checkpoint, where there is one.
+  uint64_t shard_bytes = view_.spec().shard_bytes();
+  uint64_t chunk_bytes = kDefaultChunkBytes;
+  if (source != nullptr) {
+    WEIR_RETURN_IF_ERROR(CheckSameVariables(*source, view_.declaration()));
+    shard_bytes = source->shard_map().shard_bytes();
+    chunk_bytes = source->shard_map().chunk_bytes();
+  }
+  WEIR_RETURN_IF_ERROR(CheckLayout(extents, shard_bytes, chunk_bytes));
+  const Layout layout(extents, shard_bytes, chunk_bytes);
+  v1::ShardMap& map = *view_.mutable_shard_map();
+  map.Clear();
+  map.set_version(1);
+  map.set_shard_bytes(layout.shard_bytes());
+  map.set_chunk_bytes(layout.chunk_bytes());
+  map.add_servers()->set_name(LocalCheckpoints::kServer);
+  map.mutable_servers(0)->set_incarnation(server_incarnation_);
+  map.mutable_servers(0)->set_address("in this process");
+  map.mutable_server_of_shard()->Resize(static_cast<int>(layout.shards().size()), 0);
+  return absl::OkStatus();
+}
+
 absl::Status LocalJobSession::Declare(const Declaration& declaration) {
   v1::Declaration proto = ToProto(declaration);
   WEIR_RETURN_IF_ERROR(CheckDeclaration(proto));
-  std::vector<VariableExtent> extents;
-  for (const v1::Variable& variable : proto.variables()) {
-    extents.push_back({ElementsOf(variable), SizeOf(variable.dtype())});
-  }
   v1::JobView view;
+  bool restores = false;
   {
     MutexLock lock(mutex_);
     if (view_.has_declaration()) {
-      google::protobuf::util::MessageDifferencer differencer;
+      MessageDifferencer differencer;
       std::string differences;
       differencer.ReportDifferencesToString(&differences);
       if (differencer.Compare(view_.declaration(), proto)) return absl::OkStatus();
       return absl::FailedPreconditionError(
           absl::StrCat("another declaration came before: ", differences));
     }
-    WEIR_RETURN_IF_ERROR(CheckLayout(extents, view_.spec().shard_bytes()));
-    const Layout layout(extents, view_.spec().shard_bytes());
-    v1::ShardMap& map = *view_.mutable_shard_map();
-    map.set_version(1);
-    map.set_shard_bytes(layout.shard_bytes());
-    map.set_chunk_bytes(layout.chunk_bytes());
-    map.add_servers()->set_name("local");
-    map.mutable_servers(0)->set_incarnation(server_incarnation_);
-    map.mutable_servers(0)->set_address("in this process");
-    map.mutable_server_of_shard()->Resize(static_cast<int>(layout.shards().size()), 0);
     *view_.mutable_declaration() = std::move(proto);
-    view_.set_initialiser(worker_);
-    view = Change(v1::JOB_STATE_INITIALISING);
+    const absl::Status placed = Place(source_.get());
+    if (!placed.ok()) {
+      view_.clear_declaration();
+      return placed;
+    }
+    restores = source_ != nullptr;
+    if (!restores) {
+      view_.set_initialiser(worker_);
+      view = Change(v1::JOB_STATE_INITIALISING);
+    }
   }
-  return Publish(view);
+  return restores ? Restore() : Publish(view);
 }
 
 absl::StatusOr<JobInfo> LocalJobSession::WaitUntilReady(absl::Duration) {
@@ -197,12 +259,6 @@ absl::StatusOr<BarrierResult> LocalJobSession::Barrier(const std::string&,
 absl::StatusOr<TakenRanges> LocalJobSession::TakeRanges(uint64_t examples) {
   MutexLock lock(mutex_);
   return ranges_.Take(examples);
-}
-
-void LocalJobSession::ReportProgress(const Progress&) {}
-
-absl::StatusOr<std::string> LocalJobSession::SaveCheckpoint(const std::map<std::string, double>&) {
-  return absl::UnimplementedError("checkpoints of local jobs are still to come");
 }
 
 absl::Status LocalJobSession::Leave(bool finished, const std::string& reason) {

@@ -11,6 +11,7 @@
 #include "server/parameter_server.h"
 #include "weir/job_session.h"
 #include "weir/v1/view.pb.h"
+#include "worker/embedded/local_checkpoints.h"
 #include "worker/embedded/local_job.h"
 #include "worker/embedded/local_ranges.h"
 
@@ -20,17 +21,22 @@ namespace weir {
 // server.
 //
 //   WAITING --Declare--> INITIALISING --ReportInitialised--> RUNNING --Leave--> FINISHED | FAILED
+//                   \--> RESTORING --(the checkpoint is loaded)--^
 //
 // To the server the job is asynchronous: with one worker that is the same, bit for bit, and needs
 // no agreement on steps. Thread-safe.
 class LocalJobSession final : public JobSession {
  public:
-  // Errors: InvalidArgument - the spec.
+  // Errors: InvalidArgument - the spec; NotFound, DataLoss - the checkpoint to resume from; others
+  // of the disk.
   static absl::StatusOr<std::unique_ptr<LocalJobSession>> Create(const LocalJobOptions& options);
   ~LocalJobSession() override;
 
   // The client that follows this session's views; it has ended when the session does.
   void Attach(std::weak_ptr<ViewListener> client);
+
+  // The client has marked the cut of a checkpoint.
+  void OnCut(const CutReport& report);
 
   uint64_t worker() const { return worker_; }
   ParameterServer& server() { return *server_; }
@@ -51,6 +57,12 @@ class LocalJobSession final : public JobSession {
  private:
   explicit LocalJobSession(const LocalJobOptions& options);
 
+  // What a checkpoint that is restored must agree with.
+  absl::Status Place(const v1::Manifest* source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Restore();
+  absl::Status RestoreFrom(const v1::Manifest& source);
+  absl::StatusOr<LocalCheckpoints::Cut> TakeCut();
+  bool IsDue(const Progress& progress) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::JobView Change(v1::JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Publish(const v1::JobView& view);
 
@@ -59,11 +71,21 @@ class LocalJobSession final : public JobSession {
   // The server's timers run on the executor, so it ends first.
   const std::unique_ptr<Executor> executor_;
   const std::unique_ptr<ParameterServer> server_;
+  std::unique_ptr<LocalCheckpoints> checkpoints_;  // null: none; used by one call at a time
 
   mutable Mutex mutex_;
   v1::JobView view_ ABSL_GUARDED_BY(mutex_);
   std::weak_ptr<ViewListener> client_ ABSL_GUARDED_BY(mutex_);
   LocalRanges ranges_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<v1::Manifest> source_ ABSL_GUARDED_BY(mutex_);  // to resume from; null: none
+  CutReport cut_ ABSL_GUARDED_BY(mutex_);                         // the newest one
+  bool saving_ ABSL_GUARDED_BY(mutex_) = false;
+  CondVar saved_;
+  Progress saved_at_ ABSL_GUARDED_BY(mutex_);  // when the last save that was due began
+  absl::Time saved_at_time_ ABSL_GUARDED_BY(mutex_);
+
+  // Saves that are due wait for the disk on a thread of their own. Ends first.
+  std::unique_ptr<Executor> background_;
 };
 
 }  // namespace weir

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "weir/job_session.h"
 
@@ -17,17 +18,28 @@ class LocalRanges {
     uint64_t total_examples = 0;  // over all epochs
   };
 
+  // Where handing out goes on: the unfinished ranges first, then from the position.
+  struct Place {
+    uint64_t position = 0;  // examples before it, over all epochs
+    std::vector<DataRange> unfinished;
+  };
+
   explicit LocalRanges(Options options) : options_(options) {}
 
+  // A new attempt.
+  void Start(Place place);
   // About `examples`, at least a batch.
   TakenRanges Take(uint64_t examples);
-  // Examples handed out, over all epochs.
-  uint64_t position() const { return position_; }
-  void GoTo(uint64_t position) { position_ = position; }
+  // What is left when the worker has consumed so many examples of this attempt, in the order in
+  // which they were handed out.
+  Place After(uint64_t consumed) const;
+
+  uint64_t epoch_examples() const { return options_.epoch_examples; }
 
  private:
   Options options_;
-  uint64_t position_ = 0;
+  Place start_;
+  uint64_t handed_out_ = 0;  // in this attempt
 };
 
 }  // namespace weir

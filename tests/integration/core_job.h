@@ -18,7 +18,7 @@
 
 namespace weir {
 
-class HandMadeJob {
+class CoreJob {
  public:
   struct Options {
     v1::Declaration declaration;
@@ -32,7 +32,7 @@ class HandMadeJob {
     ManualExecutor* executor = nullptr;
   };
 
-  explicit HandMadeJob(Options options);
+  explicit CoreJob(Options options);
 
   ParameterServer& server(int i) { return *servers_[i]; }
   int num_servers() const { return static_cast<int>(servers_.size()); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/integration/hand_made_job.h"
+#include "tests/integration/core_job.h"
 
 #include <cmath>
 #include <cstring>
@@ -91,7 +91,7 @@ v1::Declaration EveryKindOfVariable(const v1::Optimizer& optimizer) {
   return declaration;
 }
 
-HandMadeJob::HandMadeJob(Options options) : options_(std::move(options)) {
+CoreJob::CoreJob(Options options) : options_(std::move(options)) {
   view_.set_run_id(kRun);
   view_.set_name("job");
   view_.set_attempt(options_.attempt);
@@ -133,14 +133,14 @@ HandMadeJob::HandMadeJob(Options options) : options_(std::move(options)) {
   }
 }
 
-absl::Status HandMadeJob::Enter(v1::JobState state) {
+absl::Status CoreJob::Enter(v1::JobState state) {
   view_.set_version(view_.version() + 1);
   view_.set_state(state);
   for (const auto& server : servers_) WEIR_RETURN_IF_ERROR(server->ApplyView(view_));
   return absl::OkStatus();
 }
 
-v1::RequestContext HandMadeJob::Context(int server) const {
+v1::RequestContext CoreJob::Context(int server) const {
   v1::RequestContext context;
   context.set_run_id(kRun);
   context.set_attempt(view_.attempt());
@@ -151,7 +151,7 @@ v1::RequestContext HandMadeJob::Context(int server) const {
   return context;
 }
 
-std::vector<const Shard*> HandMadeJob::ShardsOn(int server, uint32_t group) const {
+std::vector<const Shard*> CoreJob::ShardsOn(int server, uint32_t group) const {
   std::vector<const Shard*> shards;
   for (const Shard& shard : layout_->shards()) {
     const auto& variable = view_.declaration().variables(static_cast<int>(shard.variable));
@@ -163,11 +163,11 @@ std::vector<const Shard*> HandMadeJob::ShardsOn(int server, uint32_t group) cons
   return shards;
 }
 
-v1::DType HandMadeJob::DTypeOf(const Shard& shard) const {
+v1::DType CoreJob::DTypeOf(const Shard& shard) const {
   return view_.declaration().variables(static_cast<int>(shard.variable)).dtype();
 }
 
-std::string HandMadeJob::Values(const Shard& shard, double first, double step) const {
+std::string CoreJob::Values(const Shard& shard, double first, double step) const {
   std::string bytes;
   for (uint64_t i = 0; i < shard.elements; ++i) {
     AppendAs(DTypeOf(shard), first + step * static_cast<double>(shard.first_element + i), bytes);
@@ -176,7 +176,7 @@ std::string HandMadeJob::Values(const Shard& shard, double first, double step) c
 }
 
 template <typename Request>
-void HandMadeJob::AddSegments(const std::vector<const Shard*>& shards, Request& request) const {
+void CoreJob::AddSegments(const std::vector<const Shard*>& shards, Request& request) const {
   for (const Shard* shard : shards) {
     v1::Segment& segment = *request.add_segments();
     segment.set_shard(static_cast<uint64_t>(shard->id));
@@ -184,7 +184,7 @@ void HandMadeJob::AddSegments(const std::vector<const Shard*>& shards, Request& 
   }
 }
 
-absl::Status HandMadeJob::Assign() {
+absl::Status CoreJob::Assign() {
   for (int i = 0; i < num_servers(); ++i) {
     v1::AssignRequest request;
     *request.mutable_context() = Context(i);
@@ -202,7 +202,7 @@ absl::Status HandMadeJob::Assign() {
   return absl::OkStatus();
 }
 
-absl::Status HandMadeJob::Train(uint64_t step) {
+absl::Status CoreJob::Train(uint64_t step) {
   for (const uint32_t group : {0u, 1u}) {
     const uint64_t sequence = ++sequences_[group];
     for (int i = 0; i < num_servers(); ++i) {
@@ -230,7 +230,7 @@ absl::Status HandMadeJob::Train(uint64_t step) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::map<std::string, std::string>> HandMadeJob::Pull() {
+absl::StatusOr<std::map<std::string, std::string>> CoreJob::Pull() {
   std::map<uint64_t, std::string>
       by_shard;  // so that a variable's shards are put together in order
   for (int i = 0; i < num_servers(); ++i) {
@@ -258,8 +258,8 @@ absl::StatusOr<std::map<std::string, std::string>> HandMadeJob::Pull() {
   return variables;
 }
 
-absl::StatusOr<v1::SavePartRequest> HandMadeJob::PrepareCut(uint64_t cut, uint64_t step,
-                                                            const std::string& id) {
+absl::StatusOr<v1::SavePartRequest> CoreJob::PrepareCut(uint64_t cut, uint64_t step,
+                                                        const std::string& id) {
   v1::SavePartRequest save;
   save.set_term(1);
   save.set_run_id(kRun);

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/embedded/local_checkpoints.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "checkpoint/manifest.h"
+#include "common/status_macros.h"
+
+namespace weir {
+namespace {
+
+// No coordinator, no term; ids of a cluster that takes the job over are newer by their number.
+constexpr uint64_t kTerm = 0;
+constexpr uint32_t kDefaultKeep = 3;
+
+// The files of a save may take as long as the disk needs: nobody else waits for them.
+absl::Time NoDeadline() {
+  return absl::InfiniteFuture();
+}
+
+// Waits for the one answer of a call that answers through a callback.
+template <typename Result, typename Start>
+absl::StatusOr<Result> Await(Start start) {
+  absl::Notification answered;
+  absl::StatusOr<Result> result;
+  start([&](absl::StatusOr<Result> got) {
+    result = std::move(got);
+    answered.Notify();
+  });
+  answered.WaitForNotification();
+  return result;
+}
+
+std::string Absolute(const std::string& folder) {
+  return std::filesystem::absolute(folder).lexically_normal().string();
+}
+
+}  // namespace
+
+class LocalCheckpoints::NoPeers final : public PartTransport {
+ public:
+  absl::Status Fetch(const std::string& address, const v1::FetchPartRequest& request, absl::Time,
+                     PartReader::Consume) override {
+    return absl::UnavailableError(
+        absl::StrCat("a local job cannot ask ", address, " for ", request.directory()));
+  }
+};
+
+LocalCheckpoints::LocalCheckpoints(Options options)
+    : options_(std::move(options)),
+      peers_(std::make_unique<NoPeers>()),
+      manifests_(*options_.files, absl::StrCat(Absolute(options_.data_dir), "/checkpoints")) {}
+
+absl::StatusOr<std::unique_ptr<LocalCheckpoints>> LocalCheckpoints::Open(Options options) {
+  WEIR_RETURN_IF_ERROR(CheckFolderName("job", options.spec.name()));
+  std::unique_ptr<LocalCheckpoints> local(new LocalCheckpoints(std::move(options)));
+  CheckpointParts::Options parts;
+  parts.files = local->options_.files;
+  parts.clock = local->options_.clock;
+  parts.peers = local->peers_.get();
+  parts.root = absl::StrCat(Absolute(local->options_.data_dir), "/checkpoints/", kServer);
+  parts.server = kServer;
+  WEIR_ASSIGN_OR_RETURN(local->parts_, CheckpointParts::Open(parts));
+  WEIR_ASSIGN_OR_RETURN(const ManifestStore::Remains remains, local->manifests_.Sweep());
+  for (const v1::Manifest& manifest : remains) WEIR_RETURN_IF_ERROR(local->DropParts(manifest));
+  return local;
+}
+
+absl::Status LocalCheckpoints::DropParts(const v1::Manifest& remains) {
+  for (const v1::CheckpointPart& part : remains.parts()) {
+    // A cluster that used this folder drops its servers' parts itself.
+    if (part.server() != kServer) return absl::OkStatus();
+    v1::DropPartRequest request;
+    request.set_directory(absl::StrCat(remains.job(), "/", remains.id()));
+    WEIR_RETURN_IF_ERROR(parts_->saver().Drop(request));
+  }
+  return manifests_.Forget(remains.job(), remains.id());
+}
+
+absl::Status LocalCheckpoints::Abandon(const std::string& id) {
+  const std::string& job = options_.spec.name();
+  WEIR_RETURN_IF_ERROR(manifests_.Abandon(job, id));
+  v1::DropPartRequest request;
+  request.set_directory(absl::StrCat(job, "/", id));
+  WEIR_RETURN_IF_ERROR(parts_->saver().Drop(request));
+  return manifests_.Forget(job, id);
+}
+
+absl::StatusOr<v1::CheckpointPart> LocalCheckpoints::SavePart(ParameterServer& server,
+                                                              const Cut& cut,
+                                                              const v1::Manifest& planned) {
+  v1::SavePartRequest request;
+  request.set_run_id(cut.view.run_id());
+  request.set_attempt(cut.view.attempt());
+  request.set_cut(cut.view.cut());
+  request.set_checkpoint_id(planned.id());
+  request.set_directory(absl::StrCat(planned.job(), "/", planned.id()));
+  for (const v1::CutMark& mark : cut.marks) *request.add_marks() = mark;
+  WEIR_ASSIGN_OR_RETURN(v1::SavePartReply reply,
+                        Await<v1::SavePartReply>([&](PartSaver::Done done) {
+                          parts_->saver().Save(server, request, NoDeadline(), std::move(done));
+                        }));
+  return std::move(*reply.mutable_part());
+}
+
+absl::StatusOr<std::string> LocalCheckpoints::Save(ParameterServer& server, const Cut& cut) {
+  v1::Manifest manifest;
+  manifest.set_job(options_.spec.name());
+  manifest.set_run_id(cut.view.run_id());
+  manifest.set_attempt(cut.view.attempt());
+  manifest.set_created_unix_ms(
+      static_cast<uint64_t>(absl::ToUnixMillis(options_.clock->WallNow())));
+  *manifest.mutable_spec() = options_.spec;
+  *manifest.mutable_declaration() = cut.view.declaration();
+  *manifest.mutable_shard_map() = cut.view.shard_map();
+  manifest.set_cut(cut.view.cut());
+  manifest.set_step(cut.step);
+  manifest.mutable_metrics()->insert(cut.metrics.begin(), cut.metrics.end());
+  if (cut.epoch_examples > 0) {
+    manifest.set_next_epoch(cut.data.position / cut.epoch_examples);
+    manifest.set_next_position(cut.data.position % cut.epoch_examples);
+  }
+  for (const DataRange& range : cut.data.unfinished) {
+    v1::DataRange& unfinished = *manifest.add_unfinished();
+    unfinished.set_epoch(range.epoch);
+    unfinished.set_first(range.first);
+    unfinished.set_end(range.end);
+  }
+  WEIR_ASSIGN_OR_RETURN(const std::string id, manifests_.NextId(manifest.job(), kTerm));
+  manifest.set_id(id);
+  manifest.add_parts()->set_server(kServer);
+  WEIR_RETURN_IF_ERROR(manifests_.Begin(manifest));
+  absl::StatusOr<v1::CheckpointPart> part = SavePart(server, cut, manifest);
+  absl::Status status = part.status();
+  if (status.ok()) {
+    manifest.set_examples(part->examples());
+    *manifest.mutable_group_steps() = part->group_steps();
+    *manifest.mutable_parts(0) = *std::move(part);
+    status = manifests_.Commit(manifest);
+  }
+  if (!status.ok()) {
+    const absl::Status abandoned = Abandon(id);
+    if (!abandoned.ok()) spdlog::warn("left to the next start: {}", abandoned.ToString());
+    return status;
+  }
+  Prune();
+  return id;
+}
+
+void LocalCheckpoints::Prune() {
+  const uint32_t wanted = options_.spec.checkpoint().keep();
+  const size_t keep = wanted > 0 ? wanted : kDefaultKeep;
+  const absl::StatusOr<std::vector<std::string>> ids = manifests_.List(options_.spec.name());
+  for (size_t i = keep; ids.ok() && i < ids->size(); ++i) {
+    const absl::StatusOr<v1::Manifest> old = manifests_.Delete(options_.spec.name(), (*ids)[i]);
+    const absl::Status dropped = old.ok() ? DropParts(*old) : old.status();
+    if (!dropped.ok()) spdlog::warn("checkpoint stays id={}: {}", (*ids)[i], dropped.ToString());
+  }
+}
+
+absl::StatusOr<std::unique_ptr<v1::Manifest>> LocalCheckpoints::Source(const std::string& before) {
+  const std::string& job = options_.spec.name();
+  const std::string& resume = options_.spec.resume();
+  if (resume.empty()) return std::unique_ptr<v1::Manifest>();
+  if (resume == "auto") {
+    absl::StatusOr<ManifestStore::LatestManifest> latest = manifests_.LatestIntact(job, before);
+    if (latest.ok()) {
+      for (const absl::Status& damaged : latest->damaged) {
+        spdlog::warn("checkpoint passed over: {}", std::string(damaged.message()));
+      }
+      return std::make_unique<v1::Manifest>(std::move(latest->manifest));
+    }
+    if (!absl::IsNotFound(latest.status())) return latest.status();
+    WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> ids, manifests_.List(job));
+    if (!ids.empty()) return absl::DataLossError(std::string(latest.status().message()));
+    return std::unique_ptr<v1::Manifest>();
+  }
+  WEIR_ASSIGN_OR_RETURN(v1::Manifest manifest,
+                        resume == "latest" ? manifests_.Latest(job) : manifests_.Load(job, resume));
+  return std::make_unique<v1::Manifest>(std::move(manifest));
+}
+
+LocalRanges::Place LocalCheckpoints::DataOf(const v1::Manifest& manifest, uint64_t epoch_examples) {
+  LocalRanges::Place place;
+  place.position = manifest.next_epoch() * epoch_examples + manifest.next_position();
+  // A synchronous cluster counts examples: it hands nothing out.
+  if (place.position == 0 && manifest.unfinished().empty()) place.position = manifest.examples();
+  for (const v1::DataRange& range : manifest.unfinished()) {
+    place.unfinished.push_back({range.epoch(), range.first(), range.end()});
+  }
+  return place;
+}
+
+absl::Status LocalCheckpoints::Restore(ParameterServer& server, const v1::JobView& view,
+                                       const v1::Manifest& manifest) {
+  v1::RestoreRequest request;
+  *request.mutable_view() = view;
+  request.set_checkpoint_id(manifest.id());
+  *request.mutable_parts() = manifest.parts();
+  *request.mutable_layout() = manifest.shard_map();
+  return Await<v1::RestoreReply>([&](PartRestorer::Done done) {
+           parts_->restorer().Restore(server, request, NoDeadline(), std::move(done));
+         })
+      .status();
+}
+
+}  // namespace weir

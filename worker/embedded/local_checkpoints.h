@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "checkpoint/manifest_store.h"
+#include "common/clock.h"
+#include "common/file_system.h"
+#include "server/checkpoint_parts.h"
+#include "server/parameter_server.h"
+#include "weir/v1/coordinator.pb.h"
+#include "worker/embedded/local_ranges.h"
+
+namespace weir {
+
+// The checkpoints of a job in one process, by the same files and in the same order as a cluster's:
+// docs/checkpoints.md. So either can go on from the other's. Every method may wait for the disk.
+// Thread-compatible.
+class LocalCheckpoints {
+ public:
+  struct Options {
+    FileSystem* files = nullptr;  // must outlive this, like the clock
+    Clock* clock = nullptr;
+    std::string data_dir;  // not empty
+    v1::JobSpec spec;      // as the user wrote it: goes into the manifest
+  };
+
+  // Where the job is when its cut is taken.
+  struct Cut {
+    v1::JobView view;                // with the cut's number
+    std::vector<v1::CutMark> marks;  // what the worker's client has pushed before it
+    uint64_t step = 0;               // the first one after it
+    LocalRanges::Place data;         // where the data goes on
+    uint64_t epoch_examples = 0;     // 0: there is no data
+    std::map<std::string, double> metrics;
+  };
+
+  // Removes what an earlier life left unfinished. Errors: InvalidArgument - the job's name cannot
+  // name a folder; those of FileSystem.
+  static absl::StatusOr<std::unique_ptr<LocalCheckpoints>> Open(Options options);
+
+  // Takes the cut and commits a checkpoint; older ones beyond spec.checkpoint.keep go. Returns its
+  // id. Errors: those of PartSaver::Save and of ManifestStore::Commit; then there is no checkpoint.
+  absl::StatusOr<std::string> Save(ParameterServer& server, const Cut& cut);
+
+  // The checkpoint that spec.resume asks for. Null: the job starts from initial values. `before`:
+  // for `resume: auto`, only those older than this id, whose parts were damaged. Errors: NotFound,
+  // DataLoss - the one asked for; FailedPrecondition - it is of a newer format.
+  absl::StatusOr<std::unique_ptr<v1::Manifest>> Source(const std::string& before = "");
+
+  // Fills the job's store, which waits for it in this view (RESTORING).
+  // Errors: those of PartRestorer::Restore.
+  absl::Status Restore(ParameterServer& server, const v1::JobView& view,
+                       const v1::Manifest& manifest);
+
+  // Where the data of a checkpoint goes on.
+  static LocalRanges::Place DataOf(const v1::Manifest& manifest, uint64_t epoch_examples);
+
+  // The name of the only server, in views and in parts.
+  static constexpr char kServer[] = "local";
+
+ private:
+  // There is no other server to fetch from.
+  class NoPeers;
+
+  explicit LocalCheckpoints(Options options);
+  absl::StatusOr<v1::CheckpointPart> SavePart(ParameterServer& server, const Cut& cut,
+                                              const v1::Manifest& planned);
+  absl::Status Abandon(const std::string& id);
+  absl::Status DropParts(const v1::Manifest& remains);
+  void Prune();
+
+  const Options options_;
+  const std::unique_ptr<PartTransport> peers_;
+  ManifestStore manifests_;
+  std::unique_ptr<CheckpointParts> parts_;
+};
+
+}  // namespace weir
