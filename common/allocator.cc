@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/allocator.h"
 
+#include <cstdlib>  // defines __GLIBC__ where it is glibc
+
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
