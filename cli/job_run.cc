@@ -22,6 +22,7 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 constexpr absl::Duration kAskTimeout = absl::Milliseconds(500);
 constexpr char kProgressMark[] = " samples/s";
 constexpr int kReplacements = 1;  // of one worker
+constexpr int kStopped = 130;     // as shells say of an interrupt
 constexpr int kBadJob =
     2;  // exit status of a worker that cannot do this job; another one can't either
 
@@ -175,16 +176,18 @@ absl::StatusOr<v1::JobStatus> JobRun::AskForJob() {
 }
 
 int JobRun::ExitCode(const absl::StatusOr<v1::JobStatus>& job) const {
-  const bool finished = job.ok() && job->view().state() == v1::JOB_STATE_FINISHED;
-  const bool all_well = std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+  const auto ended_well = [](const auto& worker) {
     return worker.second.ended && worker.second.ended->ok();
-  });
-  if (finished || all_well) return stops_forwarded_ > 0 && !finished ? 130 : 0;
-  if (stops_forwarded_ > 0) return 130;
+  };
+  // Not by the job's state alone: it may be that of an earlier run, whose name was taken.
+  const bool finished = job.ok() && job->view().state() == v1::JOB_STATE_FINISHED &&
+                        std::any_of(workers_.begin(), workers_.end(), ended_well);
+  if (finished) return 0;
+  if (stops_forwarded_ > 0) return kStopped;
   for (const auto& [name, worker] : workers_) {
     if (worker.ended && worker.ended->code != 0) return worker.ended->code;
   }
-  return 1;
+  return std::all_of(workers_.begin(), workers_.end(), ended_well) ? 0 : 1;
 }
 
 absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job) {
@@ -199,6 +202,10 @@ absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job) {
   }
   for (const auto& worker : workers_) facts.replaced_workers += worker.second.replacements;
   if (cluster_) {
+    if (!facts.checkpoint.empty()) {
+      facts.manifest = absl::StrCat(folder_, "/cluster/coordinator/checkpoints/", job_.name, "/",
+                                    facts.checkpoint, ".manifest");
+    }
     for (const LocalCluster::Process& process : cluster_->processes()) {
       facts.restarted_daemons += process.restarts;
     }

@@ -64,6 +64,7 @@ absl::StatusOr<std::string> SummaryJson(const std::string& worker_summary, const
   summary["restarted_daemons"] = facts.restarted_daemons;
   summary["replaced_workers"] = facts.replaced_workers;
   if (!facts.checkpoint.empty()) summary["checkpoint"] = facts.checkpoint;
+  if (!facts.manifest.empty()) summary["checkpoint_manifest"] = facts.manifest;
   summary["wall_seconds"] = absl::ToDoubleSeconds(facts.wall);
   summary["folder"] = facts.folder;
   if (!facts.loss_curve.empty()) summary["loss_curve"] = facts.loss_curve;
@@ -94,6 +95,7 @@ absl::StatusOr<std::string> SummaryText(const std::string& summary_json) {
   }
   line("incidents", Incidents(summary));
   line("checkpoint", Text(summary, "checkpoint"));
+  line("its manifest", Text(summary, "checkpoint_manifest"));
   line("loss curve", Text(summary, "loss_curve"));
   line("run folder", Text(summary, "folder"));
   return text;

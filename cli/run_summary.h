@@ -18,6 +18,7 @@ struct RunFacts {
   int restarted_daemons = 0;
   int replaced_workers = 0;
   std::string checkpoint = {};  // newest committed; empty: none
+  std::string manifest = {};    // path of its manifest, where that is on this machine
   absl::Duration wall = {};
   std::string folder = {};      // of the run
   std::string loss_curve = {};  // path of the picture; empty: none
