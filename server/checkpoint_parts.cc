@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "checkpoint/manifest.h"
 #include "checkpoint/part_folder.h"
 #include "common/status_macros.h"
 
@@ -14,6 +15,7 @@ constexpr int kServingThreads = 2;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CheckpointParts>> CheckpointParts::Open(Options options) {
+  WEIR_RETURN_IF_ERROR(CheckFolderName("server", options.server));
   WEIR_RETURN_IF_ERROR(SweepParts(*options.files, options.root));
   return std::unique_ptr<CheckpointParts>(new CheckpointParts(options));
 }

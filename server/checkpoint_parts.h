@@ -30,7 +30,8 @@ class CheckpointParts {
     uint64_t bytes_per_second = 512 << 20;  // of a save; 0: as fast as it goes
   };
 
-  // Sweeps the folder. Waits for the disk. Errors: those of FileSystem.
+  // Sweeps the folder. Waits for the disk. Errors: InvalidArgument - the server's name cannot name
+  // a folder; those of FileSystem.
   static absl::StatusOr<std::unique_ptr<CheckpointParts>> Open(Options options);
   ~CheckpointParts();
 

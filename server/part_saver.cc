@@ -190,7 +190,7 @@ class PartSaver::Saving : public std::enable_shared_from_this<PartSaver::Saving>
   // try finds it free.
   void Answer(absl::StatusOr<v1::SavePartReply> reply) {
     writer_.reset();
-    cut_.snapshot.shards.clear();
+    cut_.snapshot = {};  // and what it has reserved of the memory limit
     if (!taken_.empty()) busy_->Release(std::exchange(taken_, {}));
     std::exchange(done_, nullptr)(std::move(reply));
   }

@@ -115,7 +115,9 @@ absl::Status ServerDaemon::Start(ShutdownSignal& shutdown) {
   parts.files = &FileSystem::Real();
   parts.clock = &Clock::Real();
   parts.peers = &peers_;
-  parts.root = std::filesystem::absolute(flags_.data_dir).lexically_normal() / "checkpoints";
+  // With the server's name, so that servers may share a folder.
+  parts.root =
+      std::filesystem::absolute(flags_.data_dir).lexically_normal() / "checkpoints" / flags_.name;
   parts.server = flags_.name;
   WEIR_ASSIGN_OR_RETURN(parts_, CheckpointParts::Open(parts));
   ParameterServer::Options core;
