@@ -57,15 +57,15 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
   }
   message->tracker = tracker;
   if (message->segments.empty()) return Start(std::move(message), effects);
-  const absl::Status in_order =
-      tracker->Admit(push.sequence, stepped ? push.group_step : push.sequence);
-  if (!in_order.ok()) return effects.Fail(std::move(message), in_order);
   if (stepped && push.step < member->first_step) {
     return effects.Fail(std::move(message),
                         absl::FailedPreconditionError(
                             absl::StrCat("step ", push.step, " does not wait for ", NameOf(*member),
                                          ", which counts from step ", member->first_step, " on")));
   }
+  const absl::Status in_order =
+      tracker->Admit(push.sequence, stepped ? push.group_step : push.sequence);
+  if (!in_order.ok()) return effects.Fail(std::move(message), in_order);
   if (plan_->sync()) ledger_.Reach(push.worker, push.step);
   const absl::StatusOr<Wait> wait = WaitOf(*message);
   if (!wait.ok()) return effects.Fail(std::move(message), wait.status());
