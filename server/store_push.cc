@@ -71,6 +71,7 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
   if (!wait.ok()) return effects.Fail(std::move(message), wait.status());
   if (*wait == Wait::kNothing) return Start(std::move(message), effects);
   Hold(std::move(message), effects);
+  Advance(effects);  // that its worker has come so far may be what a boundary waited for
 }
 
 // Nothing: a sync step is open for it now. What has been counted before waits for nothing.
