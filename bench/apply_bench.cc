@@ -7,13 +7,14 @@
 //   of_triad       median over the iterations of apply's speed over triad's
 #include <benchmark/benchmark.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/statistics.h"
+#include "bench/stopwatch.h"
 #include "bench/triad.h"
 #include "common/clock.h"
 #include "common/executor.h"
@@ -107,9 +108,9 @@ class Model {
 };
 
 double SecondsOf(const auto& action) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch stopwatch;
   action();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return stopwatch.seconds();
 }
 
 void RunApply(benchmark::State& state, const v1::Optimizer& optimizer, size_t bytes, Way way) {
