@@ -14,6 +14,7 @@
 #include "tests/support/temp_folder.h"
 #include "weir/v1/coordinator.pb.h"
 #include "worker/embedded/local_job.h"
+#include "worker/embedded/local_ranges.h"
 
 namespace weir {
 namespace {
@@ -213,6 +214,53 @@ TEST_F(LocalCheckpointTest, OneThatIsDueIsSavedWhileTheWorkerGoesOn) {
     const auto ids = manifests.List("job");
     return ids.ok() && ids->size() == 1;
   }));
+}
+
+TEST_F(LocalCheckpointTest, IntervalsCountFromTheCheckpointThatIsResumed) {
+  {
+    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(OptionsFor("")));
+    for (int i = 0; i < 5; ++i) WEIR_ASSERT_OK(Train(job));
+    WEIR_ASSERT_OK(job.session->SaveCheckpoint({}).status());
+  }
+  LocalJobOptions options = OptionsFor("latest");
+  options.spec.mutable_checkpoint()->mutable_every()->set_steps(3);
+  {
+    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(options));
+    Progress progress;
+    progress.step = 7;  // two steps after the checkpoint
+    job.session->ReportProgress(progress);
+  }  // a save under way would have ended by now
+  ManifestStore manifests(FileSystem::Real(), temp_ / "checkpoints");
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto ids, manifests.List("job"));
+  EXPECT_THAT(ids, SizeIs(1));
+}
+
+LocalRanges RangesOf(LocalRanges::Place place) {
+  LocalRanges ranges({.epoch_examples = 250, .batch = 100, .total_examples = 500});
+  ranges.Start(std::move(place));
+  return ranges;
+}
+
+TEST(LocalRanges, UnfinishedRangesOfAClusterComeFirst) {
+  LocalRanges ranges = RangesOf({.position = 300, .unfinished = {{0, 100, 200}, {0, 240, 250}}});
+  EXPECT_EQ(ranges.Take(100).ranges[0].first, 100);
+  EXPECT_EQ(ranges.Take(100).ranges[0].first, 240);
+  const TakenRanges next = ranges.Take(100);
+  EXPECT_EQ(next.ranges[0].epoch, 1);
+  EXPECT_EQ(next.ranges[0].first, 50);
+  EXPECT_TRUE(ranges.Take(1000).ranges.size() == 1 && ranges.Take(1).end_of_data);
+}
+
+TEST(LocalRanges, WhatIsLeftFollowsFromWhatIsConsumed) {
+  const LocalRanges ranges =
+      RangesOf({.position = 300, .unfinished = {{0, 100, 200}, {0, 240, 250}}});
+  const LocalRanges::Place within = ranges.After(30);
+  EXPECT_EQ(within.position, 300);
+  ASSERT_EQ(within.unfinished.size(), 2);
+  EXPECT_EQ(within.unfinished[0].first, 130);
+  const LocalRanges::Place behind = ranges.After(160);  // 100 + 10 + 50
+  EXPECT_EQ(behind.position, 350);
+  EXPECT_TRUE(behind.unfinished.empty());
 }
 
 }  // namespace

@@ -40,6 +40,9 @@ absl::Status LocalJobSession::RestoreFrom(const v1::Manifest& source) {
     *resume.mutable_group_steps() = source.group_steps();
     view_.mutable_members(0)->set_first_step(source.step());
     ranges_.Start(LocalCheckpoints::DataOf(source, ranges_.epoch_examples()));
+    // Intervals count from here: steps go on, examples begin anew with each attempt.
+    saved_at_ = {};
+    saved_at_.step = source.step();
     view = Change(v1::JOB_STATE_RESTORING);
   }
   WEIR_RETURN_IF_ERROR(Publish(view));
