@@ -17,6 +17,7 @@ namespace weir {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -82,9 +83,9 @@ TEST_F(JobRunTest, TheWorkersGetTheJobTheirRankAndTheClustersAddress) {
   WriteWorker("echo hello; exit 0");
   EXPECT_EQ(*Run(), 0) << output_.str();
   ASSERT_THAT(Starts("weir-worker"), SizeIs(3));  // one of them to print the job
-  EXPECT_THAT(Starts("weir-worker")[1],
-              AllOf(HasSubstr("--job job.yaml"), HasSubstr("--rank 0"), HasSubstr("--set a=1"),
-                    HasSubstr("--coordinator 127.0.0.1:1")));
+  EXPECT_THAT(Starts("weir-worker"),
+              Contains(AllOf(HasSubstr("--job job.yaml"), HasSubstr("--rank 0"),
+                             HasSubstr("--set a=1"), HasSubstr("--coordinator 127.0.0.1:1"))));
   EXPECT_THAT(output_.str(), HasSubstr("[worker-0] hello"));
   WEIR_ASSERT_OK_AND_ASSIGN(const std::string log,
                             ReadTextFile(folder_ + "/runs/fake/logs/worker-1.log"));
