@@ -7,7 +7,8 @@
 
 namespace weir {
 
-absl::StatusOr<uint64_t> PushLedger::Begin(uint32_t group, uint64_t consumed) {
+absl::StatusOr<uint64_t> PushLedger::Begin(const Push& push) {
+  const uint32_t group = push.group;
   if (group >= groups_.size()) {
     return absl::FailedPreconditionError(
         absl::StrCat("group ", group, " has no pushes here; only members of a job push"));
@@ -26,7 +27,8 @@ absl::StatusOr<uint64_t> PushLedger::Begin(uint32_t group, uint64_t consumed) {
   ++state.under_way;
   ++state.begun;
   open_.push_back({group, state.begun, consumed_});
-  consumed_ = std::max(consumed_, consumed);
+  consumed_ = std::max(consumed_, push.consumed);
+  if (group != 0) next_step_ = std::max(next_step_, push.step + 1);
   return state.begun;
 }
 
@@ -55,6 +57,7 @@ std::optional<PushLedger::Cut> PushLedger::Mark(uint64_t cut) {
   if (cut <= cut_.cut) return std::nullopt;
   cut_.cut = cut;
   cut_.consumed = consumed_;
+  cut_.next_step = next_step_;
   for (size_t group = 0; group < groups_.size(); ++group) {
     cut_.last_sequence[group] = groups_[group].begun;
   }

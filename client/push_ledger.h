@@ -19,20 +19,28 @@ class PushLedger {
     uint64_t cut = 0;
     std::vector<uint64_t> last_sequence;  // by group; [0] is state
     uint64_t consumed = 0;
+    uint64_t next_step = 0;  // after the newest push of parameters; 0: there was none
+  };
+  // What is known of a push before it begins.
+  struct Push {
+    uint32_t group = 0;
+    uint64_t step = 0;
+    uint64_t consumed = 0;
   };
 
   // `groups` with the state group.
-  explicit PushLedger(size_t groups = 0) : groups_(groups), cut_{0, {}, 0} {
-    cut_.last_sequence.resize(groups);
-  }
+  explicit PushLedger(size_t groups = 0) : groups_(groups) { cut_.last_sequence.resize(groups); }
 
   // The next sequence of a group. Errors: FailedPrecondition - two are under way, or an earlier one
   // failed, so that nobody knows what of it was applied; or there is no such group.
-  absl::StatusOr<uint64_t> Begin(uint32_t group, uint64_t consumed);
+  absl::StatusOr<uint64_t> Begin(const Push& push);
   void End(uint32_t group, uint64_t sequence, const absl::Status& status);
 
   // How much of the worker's data is behind pushes that are acknowledged.
   uint64_t acknowledged() const;
+
+  // The step after that of the newest push of parameters; 0: there was none.
+  uint64_t next_step() const { return next_step_; }
 
   // Draws the line: what has begun is before it. Nothing where `cut` is not newer than the last
   // one.
@@ -56,6 +64,7 @@ class PushLedger {
   std::vector<Group> groups_;
   std::vector<Open> open_;  // not acknowledged, also those that failed
   uint64_t consumed_ = 0;
+  uint64_t next_step_ = 0;
   Cut cut_;
 };
 

@@ -48,8 +48,14 @@ absl::Status RemoteJobSession::Start() {
     return request;
   };
   session.step = [this] {
-    MutexLock lock(mutex_);
-    return step_;
+    std::shared_ptr<ViewListener> client;
+    uint64_t step = 0;
+    {
+      MutexLock lock(mutex_);
+      client = client_.lock();
+      step = step_;
+    }
+    return client == nullptr ? step : std::max(step, client->next_step());
   };
   session.on_event = [this](const v1::WatchEvent& event) { TakeEvent(event); };
   session.on_ended = [this](const absl::Status& status) { TakeEnd(status); };

@@ -154,7 +154,8 @@ void TransferEngine::StartPull(absl::Span<const PullItem> into, const PullOption
 
 absl::Status TransferEngine::BeginPush(Transfer& transfer, const PushOptions& options) {
   WEIR_RETURN_IF_ERROR(CheckUsable());
-  WEIR_ASSIGN_OR_RETURN(const uint64_t sequence, ledger_.Begin(options.group, options.consumed));
+  WEIR_ASSIGN_OR_RETURN(const uint64_t sequence,
+                        ledger_.Begin({options.group, options.step, options.consumed}));
   transfer.pushes = true;
   transfer.push = HeaderFrom(options);
   transfer.push.set_sequence(sequence);

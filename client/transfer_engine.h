@@ -55,6 +55,7 @@ class TransferEngine final : public ViewListener,
   absl::Status OnView(std::shared_ptr<const v1::JobView> view) override;
   void Adopt(uint64_t attempt) override;
   uint64_t acknowledged_examples() const override;
+  uint64_t next_step() const override;
 
   // Each calls `done` once, on any thread, perhaps before it returns; `done` must not block. The
   // caller's memory is in use until then.

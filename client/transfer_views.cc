@@ -66,6 +66,11 @@ uint64_t TransferEngine::acknowledged_examples() const {
   return ledger_.acknowledged();
 }
 
+uint64_t TransferEngine::next_step() const {
+  MutexLock lock(mutex_);
+  return ledger_.next_step();
+}
+
 absl::Status TransferEngine::EndedBy(const Routes& routes) const {
   const v1::JobView& view = routes.view();
   if (view.state() == v1::JOB_STATE_FINISHED) {

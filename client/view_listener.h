@@ -27,6 +27,8 @@ class ViewListener {
   virtual void Adopt(uint64_t attempt) = 0;
   // PushOptions.consumed up to which every push of this attempt is acknowledged.
   virtual uint64_t acknowledged_examples() const = 0;
+  // The step after that of the newest push in this attempt; 0: there was none.
+  virtual uint64_t next_step() const = 0;
 };
 
 }  // namespace weir

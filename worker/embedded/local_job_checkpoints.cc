@@ -106,7 +106,6 @@ absl::StatusOr<LocalCheckpoints::Cut> LocalJobSession::TakeCut() {
   WEIR_RETURN_IF_ERROR(Publish(cut.view));
   MutexLock lock(mutex_);
   cut.step = view_.resume().step();
-  uint64_t pushes = 0;
   uint64_t consumed = 0;
   if (cut_.cut.cut == cut.view.cut()) {
     consumed = cut_.cut.consumed;
@@ -115,10 +114,10 @@ absl::StatusOr<LocalCheckpoints::Cut> LocalJobSession::TakeCut() {
       mark.set_worker(worker_);
       mark.set_group(static_cast<uint32_t>(group));
       mark.set_last_sequence(cut_.cut.last_sequence[group]);
-      if (group > 0) pushes = std::max(pushes, mark.last_sequence());
     }
+    // A step may push a group more than once.
+    cut.step = std::max(cut.step, cut_.cut.next_step);
   }
-  cut.step += pushes;
   cut.data = ranges_.After(consumed);
   cut.epoch_examples = ranges_.epoch_examples();
   return cut;
