@@ -25,21 +25,21 @@ grpc::Status Stopping() {
 
 }  // namespace
 
-#define WEIR_FORWARD(Name)                                                                    \
-  grpc::ServerUnaryReactor* CoordinatorService::Name(                                         \
-      Context* context, const v1::Name##Request* request, v1::Name##Reply* reply) {           \
-    Unary* reactor = context->DefaultReactor();                                               \
-    coordinator_->Name(*request, FinishWith(reactor, reply));                                 \
-    return reactor;                                                                           \
+#define WEIR_FORWARD(Name)                                                          \
+  grpc::ServerUnaryReactor* CoordinatorService::Name(                               \
+      Context* context, const v1::Name##Request* request, v1::Name##Reply* reply) { \
+    Unary* reactor = context->DefaultReactor();                                     \
+    coordinator_->Name(*request, FinishWith(reactor, reply));                       \
+    return reactor;                                                                 \
   }
 // The same for calls that wait, up to the caller's deadline.
-#define WEIR_FORWARD_WITH_DEADLINE(Name)                                                      \
-  grpc::ServerUnaryReactor* CoordinatorService::Name(                                         \
-      Context* context, const v1::Name##Request* request, v1::Name##Reply* reply) {           \
-    Unary* reactor = context->DefaultReactor();                                               \
-    coordinator_->Name(*request, FromGrpcDeadline(context->deadline(), clock_),               \
-                       FinishWith(reactor, reply));                                           \
-    return reactor;                                                                           \
+#define WEIR_FORWARD_WITH_DEADLINE(Name)                                            \
+  grpc::ServerUnaryReactor* CoordinatorService::Name(                               \
+      Context* context, const v1::Name##Request* request, v1::Name##Reply* reply) { \
+    Unary* reactor = context->DefaultReactor();                                     \
+    coordinator_->Name(*request, FromGrpcDeadline(context->deadline(), clock_),     \
+                       FinishWith(reactor, reply));                                 \
+    return reactor;                                                                 \
   }
 
 WEIR_FORWARD(RegisterServer)

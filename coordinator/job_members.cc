@@ -203,7 +203,10 @@ void Job::EndLeases(Turn& turn) {
                        absl::FormatDuration(context_.lease), " ended without a heartbeat");
     RemoveWorker(worker, why, false, turn);
   }
-  if (view_.state() == v1::JOB_STATE_RUNNING) {
+  // Programs that never report a step cannot be late with one, unless the job says so.
+  const bool steps_tell =
+      spec().step_timeout_ms() > 0 || roster_.highest_step() > view_.resume().step();
+  if (view_.state() == v1::JOB_STATE_RUNNING && steps_tell) {
     for (const uint64_t worker : roster_.Stuck(turn.now(), StepTimeout(spec()))) {
       if (barriers_.IsWaiting(worker)) continue;
       why = absl::StrCat(roster_.Describe(worker), ": no progress for ",
@@ -211,7 +214,10 @@ void Job::EndLeases(Turn& turn) {
       RemoveWorker(worker, why, false, turn);
     }
   }
-  if (!why.empty()) AfterDeparture(why, turn);
+  if (why.empty()) return;
+  // Who has waited for the dead begins anew.
+  for (const Roster::Worker* member : roster_.Members()) roster_.Touch(member->id, turn.now());
+  AfterDeparture(why, turn);
 }
 
 void Job::TickOrphan(Turn& turn) {

@@ -181,7 +181,7 @@ void Job::BeginAttempt(const SharedManifest& source, Turn& turn) {
   }
   resume.set_lost_steps(lost_before + undone_from_ - std::min(undone_from_, resume.step()));
   undone_from_ = 0;
-  roster_.StartAttempt(resume.step(), turn.now());
+  roster_.StartAttempt(resume.step(), view_.attempt() > 1, turn.now());
   for (const uint64_t joining : roster_.Joining()) {
     roster_.SetJoining(joining, false);
     AddMember(joining, resume.step());
@@ -271,7 +271,7 @@ void Job::Run(Turn& turn) {
   ChangeView().set_state(v1::JOB_STATE_RUNNING);
   view_.clear_message();
   view_.clear_initialiser();
-  roster_.StartAttempt(view_.resume().step(), turn.now());
+  roster_.StartAttempt(view_.resume().step(), view_.attempt() > 1, turn.now());
   saver_.Rebase(turn.now());
   if (roster_.empty()) orphaned_at_ = std::min(orphaned_at_, turn.now());
 }

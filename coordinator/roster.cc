@@ -114,7 +114,7 @@ absl::Status Roster::Heartbeat(uint64_t worker, uint64_t step, absl::Time now) {
   Worker& found = workers_[worker];
   found.last_heard = now;
   found.lease_end = now + options_.lease;
-  Advance(found, step, now);
+  if (found.resumed) Advance(found, step, now);
   return absl::OkStatus();
 }
 
@@ -124,6 +124,7 @@ void Roster::Report(uint64_t worker, const v1::Progress& progress, absl::Time no
   // Reports may overtake one another.
   if (progress.examples() < found->second.progress.examples()) return;
   found->second.progress = progress;
+  found->second.resumed = true;
   Advance(found->second, progress.step(), now);
 }
 
@@ -156,11 +157,12 @@ void Roster::SetJoining(uint64_t worker, bool joining) {
   if (found != workers_.end()) found->second.joining = joining;
 }
 
-void Roster::StartAttempt(uint64_t step, absl::Time now) {
+void Roster::StartAttempt(uint64_t step, bool rollback, absl::Time now) {
   highest_step_ = step;
   departed_examples_ = 0;
   for (auto& [id, worker] : workers_) {
     worker.step = step;
+    worker.resumed = !rollback;
     worker.progressed = now;
     worker.progress.Clear();
   }

@@ -24,8 +24,9 @@ class Roster {
     bool joining = false;  // registered, but no member before a step boundary
     absl::Time last_heard;
     absl::Time lease_end;
-    absl::Time progressed;  // when its step last changed
-    uint64_t step = 0;      // highest reported in this attempt
+    absl::Time progressed;    // when its step last changed
+    uint64_t step = 0;        // highest reported in this attempt
+    bool resumed = true;      // false: it may not have heard of this attempt, nor do its heartbeats
     v1::Progress progress{};  // last report in this attempt
   };
   struct Options {
@@ -55,8 +56,9 @@ class Roster {
   // We were deaf for so long: that counts against nobody.
   void Extend(absl::Duration deaf);
   void SetJoining(uint64_t worker, bool joining);
-  // A new attempt: nobody has done a step.
-  void StartAttempt(uint64_t step, absl::Time now);
+  // A new attempt begins at `step`. After a `rollback` the steps in heartbeats, which do not say of
+  // which attempt they are, count for a worker from its first report on.
+  void StartAttempt(uint64_t step, bool rollback, absl::Time now);
 
   // OK for a live worker.
   // Errors: NotFound; Aborted - it has left, or its lease had ended.

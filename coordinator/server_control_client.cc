@@ -71,26 +71,25 @@ void ServerControlClient::Call(const v1::ServerInfo& server, const Request& requ
   flight->done = std::move(done);
   flight->stub = *std::move(stub);
   flight->context.set_deadline(ToGrpcDeadline(clock_.Now() + timeout, clock_));
-  (flight->stub->async()->*method)(
-      &flight->context, &flight->request, &flight->reply,
-      [this, flight, name = server.name()](const grpc::Status& ended) {
-        const absl::Status status = FromGrpcStatus(ended);
-        if (status.ok()) {
-          std::move(flight->done)(std::move(flight->reply));
-        } else {
-          std::move(flight->done)(status);
-        }
-        End(&flight->context);
-      });
+  (flight->stub->async()->*method)(&flight->context, &flight->request, &flight->reply,
+                                   [this, flight, name = server.name()](const grpc::Status& ended) {
+                                     const absl::Status status = FromGrpcStatus(ended);
+                                     if (status.ok()) {
+                                       std::move(flight->done)(std::move(flight->reply));
+                                     } else {
+                                       std::move(flight->done)(status);
+                                     }
+                                     End(&flight->context);
+                                   });
 }
 
-#define WEIR_CONTROL_METHOD(Name)                                                              \
+#define WEIR_CONTROL_METHOD(Name)                                                               \
   static_cast<void (Async::*)(grpc::ClientContext*, const v1::Name##Request*, v1::Name##Reply*, \
                               std::function<void(grpc::Status)>)>(&Async::Name)
 
 void ServerControlClient::PrepareStep(const v1::ServerInfo& server,
-                                      const v1::PrepareStepRequest& request,
-                                      absl::Duration timeout, Done<v1::PrepareStepReply> done) {
+                                      const v1::PrepareStepRequest& request, absl::Duration timeout,
+                                      Done<v1::PrepareStepReply> done) {
   Call(server, request, timeout, std::move(done), WEIR_CONTROL_METHOD(PrepareStep));
 }
 void ServerControlClient::CommitStep(const v1::ServerInfo& server,
@@ -103,18 +102,16 @@ void ServerControlClient::AbortStep(const v1::ServerInfo& server,
                                     Done<v1::AbortStepReply> done) {
   Call(server, request, timeout, std::move(done), WEIR_CONTROL_METHOD(AbortStep));
 }
-void ServerControlClient::SavePart(const v1::ServerInfo& server,
-                                   const v1::SavePartRequest& request, absl::Duration timeout,
-                                   Done<v1::SavePartReply> done) {
+void ServerControlClient::SavePart(const v1::ServerInfo& server, const v1::SavePartRequest& request,
+                                   absl::Duration timeout, Done<v1::SavePartReply> done) {
   Call(server, request, timeout, std::move(done), WEIR_CONTROL_METHOD(SavePart));
 }
 void ServerControlClient::Restore(const v1::ServerInfo& server, const v1::RestoreRequest& request,
                                   absl::Duration timeout, Done<v1::RestoreReply> done) {
   Call(server, request, timeout, std::move(done), WEIR_CONTROL_METHOD(Restore));
 }
-void ServerControlClient::DropPart(const v1::ServerInfo& server,
-                                   const v1::DropPartRequest& request, absl::Duration timeout,
-                                   Done<v1::DropPartReply> done) {
+void ServerControlClient::DropPart(const v1::ServerInfo& server, const v1::DropPartRequest& request,
+                                   absl::Duration timeout, Done<v1::DropPartReply> done) {
   Call(server, request, timeout, std::move(done), WEIR_CONTROL_METHOD(DropPart));
 }
 

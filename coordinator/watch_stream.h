@@ -13,8 +13,8 @@
 
 namespace weir {
 
-// One Watch call. A slow reader misses views that a newer one of the same run replaces, and so costs
-// a bounded amount of memory. Owns itself until gRPC is done with it. Thread-safe.
+// One Watch call. A slow reader misses views that a newer one of the same run replaces, and so
+// costs a bounded amount of memory. Owns itself until gRPC is done with it. Thread-safe.
 class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
                           public std::enable_shared_from_this<WatchStream> {
  public:
