@@ -82,6 +82,11 @@ absl::Status CoordinatorClient::Run(Kind kind, grpc::ClientContext& context,
   MutexLock lock(mutex_);
   running_.erase(&context);
   if (cancelled_ && !status.ok()) return closed;
+  if (kind == Kind::kUnary && status.error_code() == grpc::StatusCode::CANCELLED) {
+    // Not by us: a coordinator that ends cancels what comes in last.
+    return WithAddress(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping"),
+                       options_.address);
+  }
   return WithAddress(status, options_.address);
 }
 
