@@ -45,10 +45,10 @@ class AsyncFeed final : public DataFeed {
  public:
   AsyncFeed(const v1::JobSpec& spec, JobSession& session)
       : batch_(AsyncBatch(spec)),
-        train_examples_(spec.train_examples()),
         total_(TotalExamples(spec)),
         workers_(std::max<uint64_t>(1, spec.workers())),
-        session_(session) {}
+        session_(session),
+        position_(static_cast<double>(session.Info().resume_examples)) {}
 
   absl::StatusOr<FeedItem> Next(uint64_t) override {
     FeedItem item;
@@ -64,7 +64,11 @@ class AsyncFeed final : public DataFeed {
     DataRange& range = ranges_.front();
     item.slice = {range.epoch, range.first, std::min(range.end, range.first + batch_)};
     range.first = item.slice.end;
-    position_ = static_cast<double>(range.epoch * train_examples_ + range.first);
+    // Ranges are handed out in large runs, so a range's own place says little: the others are taken
+    // to be as fast as this worker.
+    const size_t members = std::max<size_t>(1, session_.Info().members.size());
+    position_ = std::min(static_cast<double>(total_),
+                         position_ + static_cast<double>(item.slice.examples() * members));
     if (range.first >= range.end) ranges_.pop_front();
     item.position = position_;
     return item;
@@ -91,12 +95,11 @@ class AsyncFeed final : public DataFeed {
   }
 
   const uint64_t batch_;
-  const uint64_t train_examples_;
   const uint64_t total_;
   const uint64_t workers_;
   JobSession& session_;
   std::deque<DataRange> ranges_;
-  double position_ = 0;
+  double position_;
   absl::Time asked_at_;
   uint64_t last_wanted_ = 0;
   double rate_ = 0;  // examples a second of this worker

@@ -24,6 +24,7 @@ struct Flags {
   bool check = false;
   bool print_job = false;
   int rank = -1;
+  double join_timeout_s = 60;
   std::string run_dir;
   std::string data_dir;
   std::string log_level = "info";
@@ -111,6 +112,8 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_flag("--check", flags.check, "Validate, build the model, train one batch, and end");
   app.add_flag("--print-job", flags.print_job, "Print every resolved value as YAML, and end");
   app.add_option("--rank", flags.rank, "The rank to ask for; -1: any");
+  app.add_option("--join-timeout-s", flags.join_timeout_s,
+                 "How long to try to reach the coordinator");
   app.add_option("--run-dir", flags.run_dir, "Where metrics and summary go; default runs/NAME");
   app.add_option("--data-dir", flags.data_dir,
                  "Where --local puts checkpoints; default the run dir");
@@ -137,6 +140,7 @@ weir::WorkerRunOptions RunOptions(const Flags& flags) {
     join.coordinator = flags.coordinator;
     join.name = spec.name();
     join.wanted_rank = flags.rank;
+    join.timeout = absl::Seconds(flags.join_timeout_s);
     join.serialized_spec = spec.SerializeAsString();
     return weir::JoinJob(join);
   };
@@ -150,10 +154,14 @@ int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Trains one worker's share of a job.", "weir-worker");
   Declare(app, flags);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(weir::WorkerExit::kBadJob);
+  }
   if (!flags.local && flags.coordinator.empty() && !flags.check && !flags.print_job) {
     std::cerr << "weir-worker: give --coordinator HOST:PORT or --local\n";
-    return 2;
+    return static_cast<int>(weir::WorkerExit::kBadJob);
   }
   weir::SetUpLogging("weir-worker", flags.log_level);
   weir::KeepFreedMemory();

@@ -7,7 +7,7 @@ namespace weir {
 namespace {
 
 torch::Tensor Accuracy(const torch::Tensor& scores, const torch::Tensor& labels) {
-  return scores.argmax(1).eq(labels).to(torch::kFloat32).mean();
+  return scores.argmax(1).eq(labels).to(torch::kFloat64).mean();
 }
 
 }  // namespace

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program weir-worker: its exit codes, its messages, what it leaves behind, and its end by
+// signal.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "cli/child_process.h"
+#include "tests/support/idx_files.h"
+#include "tests/support/process_cluster.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kLong = absl::Minutes(2);
+
+constexpr char kJob[] = R"(name: tiny
+model: {builtin: mlp, options: {hidden: 16}}
+data:
+  train: train-images-idx3-ubyte
+  test: t10k-images-idx3-ubyte
+  batch: {global: 16}
+regime: sync
+optimizers: {sgd: {learning_rate: 0.1, momentum: 0.9}}
+epochs: 3
+log_every: 5
+checkpoint: {at_end: false}
+)";
+
+struct Answer {
+  int code = -1;
+  std::string output;
+};
+
+class WeirWorker : public testing::Test {
+ protected:
+  void SetUp() override {
+    WriteIdxFiles(folder_.path(), 256, 64);
+    std::ofstream(folder_ / "job.yaml") << kJob;
+  }
+
+  std::unique_ptr<ChildProcess> Start(std::vector<std::string> flags) {
+    std::vector<std::string> arguments = {"--job", folder_ / "job.yaml", "--run-dir",
+                                          folder_ / "run"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    auto worker = ChildProcess::Start(
+        {.program = ProcessCluster::Program("weir-worker"), .arguments = arguments});
+    EXPECT_THAT(worker, IsOk());
+    return *std::move(worker);
+  }
+
+  Answer Run(const std::vector<std::string>& flags) {
+    const auto worker = Start(flags);
+    const auto ended = worker->WaitFor(kLong);
+    EXPECT_TRUE(ended) << "weir-worker does not end";
+    return {ended ? ended->code : -1, absl::StrJoin(worker->ReadLines(), "\n")};
+  }
+
+  // Output lines, as they come, until one has `part` in it.
+  static bool WaitForLine(ChildProcess& worker, const std::string& part) {
+    const absl::Time deadline = absl::Now() + kLong;
+    while (absl::Now() < deadline) {
+      for (const std::string& line : worker.ReadLines()) {
+        if (line.find(part) != std::string::npos) return true;
+      }
+      if (worker.WaitFor(absl::Milliseconds(20))) return false;
+    }
+    return false;
+  }
+
+  std::string Read(const std::string& name) const {
+    std::stringstream text;
+    text << std::ifstream(folder_ / name).rdbuf();
+    return text.str();
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(WeirWorker, ALocalJobTrainsAndLeavesItsSummaryAndMetrics) {
+  const Answer answer = Run({"--local"});
+  EXPECT_EQ(answer.code, 0) << answer.output;
+  EXPECT_THAT(answer.output, HasSubstr("samples/s"));
+  const auto summary = nlohmann::json::parse(Read("run/summary.json"));
+  EXPECT_GE(summary["test_accuracy"], 0.9);
+  EXPECT_EQ(summary["steps"], 48);
+  EXPECT_EQ(summary["regime"], "sync");
+  EXPECT_THAT(Read("run/metrics.jsonl"),
+              AllOf(HasSubstr("\"loss\":"), HasSubstr("\"test_accuracy\":")));
+  EXPECT_THAT(Read("run/job.yaml"), HasSubstr("name: tiny"));
+}
+
+TEST_F(WeirWorker, TwoRunsOfAJobAreEqual) {
+  EXPECT_EQ(Run({"--local"}).code, 0);
+  const auto first = nlohmann::json::parse(Read("run/summary.json"));
+  EXPECT_EQ(Run({"--local"}).code, 0);
+  const auto second = nlohmann::json::parse(Read("run/summary.json"));
+  EXPECT_EQ(first["test_loss"], second["test_loss"]);
+  EXPECT_EQ(first["train_loss"], second["train_loss"]);
+}
+
+TEST_F(WeirWorker, ACheckBuildsTheModelAndTrainsABatch) {
+  const Answer answer = Run({"--check"});
+  EXPECT_EQ(answer.code, 0) << answer.output;
+  EXPECT_THAT(answer.output,
+              HasSubstr("fine. mlp: 4 variables, 1108 parameters; 256 training and 64 "
+                        "test examples; one batch of 16: loss "));
+}
+
+TEST_F(WeirWorker, ThePrintedJobIsAJobFile) {
+  const Answer printed = Run({"--print-job", "--set", "regime=async"});
+  EXPECT_EQ(printed.code, 0);
+  std::ofstream(folder_ / "job.yaml") << printed.output;
+  EXPECT_EQ(Run({"--print-job"}).output, printed.output);
+}
+
+TEST_F(WeirWorker, ABadJobFileEndsWith2AndSaysWhere) {
+  const Answer typo = Run({"--local", "--set", "optimizers.sgd.momentun=0.5"});
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_EQ(
+      typo.output,
+      "weir-worker: --set optimizers.sgd.momentun=0.5: optimizers.sgd.momentun: unknown key; did "
+      "you mean \"momentum\"?");
+  EXPECT_EQ(Run({}).code, 2);  // neither --local nor --coordinator
+  EXPECT_EQ(Run({"--local", "--no-such-flag"}).code, 2);
+}
+
+TEST_F(WeirWorker, MissingOrDamagedDataEndsWith5AndNamesTheFile) {
+  const Answer missing = Run({"--local", "--set", "data.test=nowhere"});
+  EXPECT_EQ(missing.code, 5);
+  EXPECT_EQ(missing.output, absl::StrCat("weir-worker: ", folder_ / "nowhere",
+                                         ": cannot be opened: No such file or directory"));
+  std::ofstream(folder_ / "train-labels-idx1-ubyte", std::ios::app) << "more";
+  const Answer damaged = Run({"--local"});
+  EXPECT_EQ(damaged.code, 5);
+  EXPECT_THAT(damaged.output, HasSubstr("train-labels-idx1-ubyte: goes on after the 256 elements"));
+}
+
+// With a rate of 1e30 the first step makes the weights so large that the next gradient is not
+// finite.
+TEST_F(WeirWorker, AGradientThatIsNotFiniteEndsWith4AndIsNamed) {
+  const Answer answer = Run({"--local", "--set", "optimizers.sgd.learning_rate=1e30"});
+  EXPECT_EQ(answer.code, 4) << answer.output;
+  EXPECT_THAT(answer.output, AllOf(HasSubstr("mlp/"), HasSubstr("step"), HasSubstr("worker")));
+}
+
+TEST_F(WeirWorker, AnUnreachableCoordinatorIsNamed) {
+  const Answer answer = Run({"--coordinator", "127.0.0.1:1", "--join-timeout-s", "1"});
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_THAT(answer.output, HasSubstr("127.0.0.1:1"));
+}
+
+TEST_F(WeirWorker, ASignalEndsTrainingWithItsNumber) {
+  const auto worker = Start({"--local", "--set", "epochs=100000"});
+  ASSERT_TRUE(WaitForLine(*worker, "samples/s"));
+  worker->Signal(SIGTERM);
+  const auto ended = worker->WaitFor(kLong);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->code, 128 + SIGTERM);
+}
+
+// It waits for a second worker that never comes.
+TEST_F(WeirWorker, ASignalEndsAlsoAWaitForOthers) {
+  ProcessCluster::Options options;
+  options.folder = folder_.path();
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto cluster, ProcessCluster::Start(options));
+  const auto worker = Start({"--coordinator", cluster->coordinator(), "--set", "workers=2"});
+  ASSERT_TRUE(WaitForLine(*worker, "waiting"));
+  worker->Signal(SIGINT);
+  const auto ended = worker->WaitFor(absl::Seconds(30));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->code, 128 + SIGINT);
+}
+
+TEST_F(WeirWorker, AJobOfThisNameWithAnotherSpecIsRefusedWith3) {
+  ProcessCluster::Options options;
+  options.folder = folder_.path();
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto cluster, ProcessCluster::Start(options));
+  const auto first = Start({"--coordinator", cluster->coordinator(), "--set", "workers=2"});
+  ASSERT_TRUE(WaitForLine(*first, "waiting"));
+  const Answer second =
+      Run({"--coordinator", cluster->coordinator(), "--set", "workers=2", "--set", "seed=5"});
+  EXPECT_EQ(second.code, 3) << second.output;
+  EXPECT_THAT(second.output, HasSubstr("seed"));
+}
+
+}  // namespace
+}  // namespace weir
