@@ -63,7 +63,7 @@ absl::StatusOr<ChunkOutcome> Chunk::Contribute(const PushHeader& push, const Chu
 // A step that could not be closed for want of memory is tried again with every repetition.
 absl::Status Chunk::CloseOrPark(const MemberSet& members, const std::shared_ptr<ParkedReply>& reply,
                                 ClosedChunks& closed) {
-  if (accumulator_->IsComplete(members, step_)) return CloseStep(closed);
+  if (Accumulator().IsComplete(members, step_)) return CloseStep(closed);
   Park(reply);
   return absl::OkStatus();
 }

@@ -2,7 +2,6 @@
 #include "server/request_check.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -101,22 +100,25 @@ absl::Status CheckGroup(uint32_t group, absl::Span<const SegmentTarget> targets,
   return absl::OkStatus();
 }
 
+// Far beyond all sense, and far below what makes infinities of f32.
+constexpr double kMostFactor = 1e9;
+
+absl::Status CheckFactor(absl::string_view field, double value) {
+  if (value >= 0 && value <= kMostFactor) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", value, "; it must be between 0 and ", kMostFactor));
+}
+
 absl::Status CheckNumbers(const v1::PushRequest& request, absl::Span<const SegmentTarget> targets) {
   if (request.sequence() == 0) {
     return absl::InvalidArgumentError("sequence is 0; pushes are counted from 1");
   }
-  if (!std::isfinite(request.weight()) || request.weight() < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("weight is ", request.weight(), "; it must be finite, and 0 or above"));
-  }
+  WEIR_RETURN_IF_ERROR(CheckFactor("weight", request.weight()));
+  WEIR_RETURN_IF_ERROR(CheckFactor("rate_scale", request.rate_scale()));
   const bool any_present = std::any_of(targets.begin(), targets.end(),
                                        [](const SegmentTarget& target) { return !target.absent; });
   if (any_present && request.weight() == 0) {
     return absl::InvalidArgumentError("weight is 0, but the push carries gradients");
-  }
-  if (!std::isfinite(request.rate_scale()) || request.rate_scale() < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("rate_scale is ", request.rate_scale(),
-                                                   "; it must be finite, and 0 or above"));
   }
   return absl::OkStatus();
 }

@@ -11,8 +11,13 @@ namespace weir {
 absl::StatusOr<bool> StepGate::Prepare(const v1::PrepareStepRequest& request,
                                        uint64_t steps_begun) {
   if (change_.has_value() && change_->id == request.change_id()) return false;
-  // A coordinator that has come back does not know what an earlier one was about to change.
-  if (change_.has_value() && request.term() <= change_->term) {
+  // A preparation that its coordinator has given up may still be here: the word of it can come
+  // later than the next preparation. And one that has come back does not know what it was about to
+  // change.
+  const bool newer =
+      change_.has_value() && (request.term() > change_->term ||
+                              (!change_->committed && request.change_id() > change_->id));
+  if (change_.has_value() && !newer) {
     return absl::FailedPreconditionError(
         absl::StrCat("change ", change_->id, " is under way at step ", change_->step));
   }

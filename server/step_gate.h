@@ -32,7 +32,8 @@ class StepGate {
 
   // `steps_begun`: one more than the highest step that has begun here.
   // True: a new preparation, for whose end the caller arms a timer; false: repeated.
-  // Errors: FailedPrecondition - the step has begun, or another change of this term is under way.
+  // A later preparation replaces one that is not committed, a later term any.
+  // Errors: FailedPrecondition - the step has begun, or another change is under way.
   absl::StatusOr<bool> Prepare(const v1::PrepareStepRequest& request, uint64_t steps_begun);
   // Errors: Aborted - the preparation has run out.
   absl::Status Commit(const v1::CommitStepRequest& request);

@@ -29,16 +29,21 @@ absl::StatusOr<v1::PrepareStepReply> ParameterStore::PrepareStep(
   if (!plan_->sync()) {
     return absl::FailedPreconditionError("steps are prepared in sync jobs alone");
   }
-  MutexLock lock(mutex_);
-  WEIR_RETURN_IF_ERROR(ended_);
-  WEIR_ASSIGN_OR_RETURN(const bool fresh, gate_.Prepare(request, ledger_.steps_begun()));
-  if (fresh) {
-    options_.executor->RunAfter(kHoldTime, [weak = weak_from_this(), id = request.change_id()] {
-      if (const auto store = weak.lock()) store->ExpireChange(id);
-    });
-  }
   v1::PrepareStepReply reply;
-  reply.set_highest_open_step(std::max<uint64_t>(ledger_.steps_begun(), 1) - 1);
+  StoreEffects effects;
+  {
+    MutexLock lock(mutex_);
+    WEIR_RETURN_IF_ERROR(ended_);
+    WEIR_ASSIGN_OR_RETURN(const bool fresh, gate_.Prepare(request, ledger_.steps_begun()));
+    reply.set_highest_open_step(std::max<uint64_t>(ledger_.steps_begun(), 1) - 1);
+    if (fresh) {
+      options_.executor->RunAfter(kHoldTime, [weak = weak_from_this(), id = request.change_id()] {
+        if (const auto store = weak.lock()) store->ExpireChange(id);
+      });
+      Advance(effects);  // it may take the place of an earlier one that held more
+    }
+  }
+  RunEffects(effects);
   return reply;
 }
 

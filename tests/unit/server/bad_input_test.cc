@@ -160,7 +160,18 @@ TEST_F(BadInput, MoreThanOneMessageCanCarryIsRefused) {
 }
 
 // Whatever is in the numbers of a header, the answer is a status.
-TEST_F(BadInput, RandomHeadersNeverCrash) {
+class RandomHeaders : public ServerFixture, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Regimes, RandomHeaders, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Sync" : "Async"; });
+
+TEST_P(RandomHeaders, NeverCrash) {
+  ViewMaker view;
+  if (GetParam()) view.Sync();
+  view.AddGroup("second");
+  view.AddVariable("w", 100).AddVariable("v", 20, 2).AddVariable("flags", 8, 0, v1::DTYPE_BOOL);
+  view.AddMember(kAnn).AddMember(kAnn + 1);
+  StartJob(view);
+  const RequestMaker ann(view, kAnn);
   std::mt19937_64 random(1);
   const auto number = [&]() -> uint64_t {
     switch (random() % 5) {
@@ -176,8 +187,9 @@ TEST_F(BadInput, RandomHeadersNeverCrash) {
         return (uint64_t{1} << (random() % 64)) + random() % 3 - 1;
     }
   };
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 10000; ++i) {
     v1::PushRequest request = ann.Push({}, number(), static_cast<uint32_t>(number()));
+    if (random() % 4 == 0) request.mutable_context()->set_worker(kAnn + 1);
     const uint64_t segments = random() % 4;
     for (uint64_t s = 0; s < segments; ++s) {
       v1::Segment& segment = *request.add_segments();
@@ -188,7 +200,7 @@ TEST_F(BadInput, RandomHeadersNeverCrash) {
       segment.set_absent(random() % 2 == 0);
     }
     request.set_step(number());
-    request.set_group_step(number());
+    if (random() % 2 == 0) request.set_group_step(number());
     request.set_examples(number());
     request.set_cut(number());
     request.set_cut_sequence(number());
@@ -205,6 +217,7 @@ TEST_F(BadInput, RandomHeadersNeverCrash) {
         .IgnoreError();
   }
   executor.Advance(absl::Minutes(1));
+  EXPECT_EQ(Weights(view, 0), Filled(100, 0));
 }
 
 // Arithmetic alone: nothing of that size is allocated.

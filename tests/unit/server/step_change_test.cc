@@ -105,13 +105,29 @@ TEST_F(StepChange, AStepThatHasBegunCannotBePrepared) {
   EXPECT_EQ(accepted->highest_open_step(), 1u);
 }
 
-TEST_F(StepChange, PreparingIsIdempotentAndOneAtATime) {
+TEST_F(StepChange, PreparingIsIdempotent) {
   WEIR_ASSERT_OK(Prepare(1, 3));
   WEIR_ASSERT_OK(Prepare(1, 3));
+}
+
+TEST_F(StepChange, ALaterPreparationReplacesOneThatIsNotCommitted) {
+  WEIR_ASSERT_OK(Prepare(1, 0));
+  const auto held = PushStep(ann, 0);
+  WEIR_ASSERT_OK(Prepare(2, 5));
+  executor.Advance(absl::Seconds(1));
+  EXPECT_THAT(Prepare(1, 0), HasStatus(absl::StatusCode::kFailedPrecondition, ::testing::_));
+  WEIR_ASSERT_OK(Abort(1));
+  WEIR_ASSERT_OK(CommitCut(2, 5, 9));
+  WEIR_ASSERT_OK(held.get());
+}
+
+TEST_F(StepChange, ACommittedChangeGivesWayToALaterTermAlone) {
+  WEIR_ASSERT_OK(Prepare(1, 3));
+  WEIR_ASSERT_OK(CommitCut(1, 3, 9));
   EXPECT_THAT(Prepare(2, 3),
               HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("change 1")));
   // A coordinator that has come back does not know of change 1.
-  WEIR_ASSERT_OK(Prepare(2, 3, /*term=*/2));
+  WEIR_ASSERT_OK(Prepare(3, 3, /*term=*/2));
 }
 
 TEST_F(StepChange, ALowerTermIsRefused) {
