@@ -67,9 +67,11 @@ absl::Status ParameterServer::ApplyView(const v1::JobView& view) {
   const bool placed =
       !view.declaration().variables().empty() && !view.shard_map().servers().empty();
   std::shared_ptr<ParameterStore> store;
+  bool replace = false;
   std::shared_ptr<ParameterStore> rolled_back;  // and its shards are not placed anew yet
   {
     MutexLock lock(mutex_);
+    WaitUntilMade(view.run_id());
     if (std::find(gone_.begin(), gone_.end(), view.run_id()) != gone_.end())
       return absl::OkStatus();
     Job& job = jobs_[view.run_id()];
@@ -83,17 +85,25 @@ absl::Status ParameterServer::ApplyView(const v1::JobView& view) {
           absl::StrCat("job '", view.name(), "' has no variables on the servers yet"));
     }
     store = job.store;
+    job.making = placed && !(store != nullptr && store->attempt() == view.attempt() &&
+                             store->shard_map_version() == view.shard_map().version());
+    replace = job.making;
   }
   if (rolled_back != nullptr) {
     rolled_back->End(StaleAttempt(rolled_back->attempt(), view.attempt()));
   }
-  if (!placed) return absl::OkStatus();
-  if (store != nullptr && store->attempt() == view.attempt() &&
-      store->shard_map_version() == view.shard_map().version()) {
-    store->ApplyView(view);
-    return absl::OkStatus();
+  if (replace) return ReplaceStore(view);
+  if (placed) store->ApplyView(view);
+  return absl::OkStatus();
+}
+
+// Views come over the watch and with a restore at once: whoever comes second finds the store made.
+void ParameterServer::WaitUntilMade(uint64_t run_id) {
+  while (true) {
+    const auto found = jobs_.find(run_id);
+    if (found == jobs_.end() || !found->second.making) return;
+    made_.Wait(mutex_);
   }
-  return ReplaceStore(view);
 }
 
 absl::Status ParameterServer::ReplaceStore(const v1::JobView& view) {
@@ -101,7 +111,8 @@ absl::Status ParameterServer::ReplaceStore(const v1::JobView& view) {
   bool draining = false;
   {
     MutexLock lock(mutex_);
-    old = std::exchange(jobs_[view.run_id()].store, nullptr);
+    const auto found = jobs_.find(view.run_id());
+    if (found != jobs_.end()) old = std::exchange(found->second.store, nullptr);
     draining = draining_;
   }
   // First the old one's memory is given back, then the new one's is asked for.
@@ -119,9 +130,10 @@ absl::Status ParameterServer::ReplaceStore(const v1::JobView& view) {
                                          .budget = budget_},
                                         view);
   MutexLock lock(mutex_);
+  made_.NotifyAll();
   const auto found = jobs_.find(view.run_id());
-  // A newer view may have come meanwhile; its own call makes the store that it needs.
-  if (found == jobs_.end() || found->second.version != view.version()) return absl::OkStatus();
+  if (found == jobs_.end()) return absl::OkStatus();  // the job has ended meanwhile
+  found->second.making = false;
   found->second.no_store = made.status();
   if (made.ok()) found->second.store = *std::move(made);
   return found->second.no_store;

@@ -81,9 +81,11 @@ class ParameterServer final : public ParameterEndpoint {
     uint64_t version = 0;                   // of the last view
     std::shared_ptr<ParameterStore> store;  // shared: a request may outlast its job
     absl::Status no_store;                  // why there is none
+    bool making = false;                    // a call of ApplyView is replacing the store
   };
 
   absl::Status ReplaceStore(const v1::JobView& view);
+  void WaitUntilMade(uint64_t run_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(uint64_t run_id, absl::Status why);
   // Checks what comes before the view: the run, and whom the sender believes to talk to.
   absl::StatusOr<std::shared_ptr<ParameterStore>> Find(const v1::RequestContext& context) const;
@@ -94,6 +96,7 @@ class ParameterServer final : public ParameterEndpoint {
   BufferPool pool_;
   const std::shared_ptr<MemoryBudget> budget_;  // shared with snapshots that outlive their job
   mutable Mutex mutex_;
+  CondVar made_;
   uint64_t term_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, Job> jobs_ ABSL_GUARDED_BY(mutex_);
   // Runs that are no more, oldest first, so that requests for them are told from those for runs

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs come and go: views, attempts, memory, drain.
+#include <thread>
+
 #include "tests/unit/server/server_fixture.h"
 
 namespace weir {
@@ -87,6 +89,25 @@ TEST_F(ParameterServerTest, OlderViewsAreIgnored) {
   WEIR_ASSERT_OK(server->ApplyView(view.NextGeneration().Make()));
   WEIR_ASSERT_OK(server->ApplyView(older.Make()));
   WEIR_ASSERT_OK(Push(ann.Push(ann.SegmentsOf(0), 1), Filled(100, 1)).get());
+}
+
+TEST_F(ParameterServerTest, WhoeverBringsAViewSecondFindsItsStoreMade) {
+  ViewMaker large = view;
+  large.edit().mutable_declaration()->mutable_variables(0)->set_shape(0, 1 << 20);
+  for (uint64_t attempt = 1; attempt <= 5; ++attempt) {
+    large.edit().set_attempt(attempt);
+    const v1::JobView next = large.NextVersion().Make();
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&] {
+        EXPECT_THAT(server->ApplyView(next), IsOk());
+        const auto store = server->Store(kRun);
+        ASSERT_THAT(store, IsOk());
+        EXPECT_EQ((*store)->attempt(), attempt);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
 }
 
 TEST_F(ParameterServerTest, AViewOfALowerTermIsRefused) {
