@@ -6,9 +6,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "cli/child_process.h"
 #include "cli/text_file.h"
@@ -71,6 +74,47 @@ class RunTest : public ::testing::Test {
     return {ended ? ended->code : -1, absl::StrJoin(weir->ReadLines(), "\n")};
   }
 
+  // The process of a run's child, by a part of its command line.
+  static pid_t ChildOf(const ChildProcess& weir, const std::string& part) {
+    const auto children =
+        ReadTextFile(absl::StrCat("/proc/", weir.pid(), "/task/", weir.pid(), "/children"));
+    EXPECT_THAT(children, IsOk());
+    for (absl::string_view child : absl::StrSplit(*children, ' ', absl::SkipWhitespace())) {
+      const auto command = ReadTextFile(absl::StrCat("/proc/", child, "/cmdline"));
+      pid_t pid = 0;
+      if (command.ok() && absl::StrContains(*command, part) && absl::SimpleAtoi(child, &pid)) {
+        return pid;
+      }
+    }
+    ADD_FAILURE() << "no child with " << part << " in its command line";
+    return 0;
+  }
+
+  // Kills a child once the job has come to some step, and waits for the end of the run.
+  Answer RunAndKill(const std::string& part) {
+    const auto weir = Start({"--servers", "2", "--set", "regime=sync", "--set", "epochs=200",
+                             "--set", "checkpoint.every=200 steps"});
+    const std::string log = folder_ + "/runs/tiny/logs/coordinator.log";
+    const absl::Time deadline = absl::Now() + kLong;
+    const auto saved = [&] {
+      const auto text = ReadTextFile(log);
+      return text.ok() && absl::StrContains(*text, "checkpoint committed");
+    };
+    while (!saved() && absl::Now() < deadline) {
+      EXPECT_FALSE(weir->WaitFor(absl::Milliseconds(20))) << "too quick to be killed";
+    }
+    kill(ChildOf(*weir, part), SIGKILL);
+    const auto ended = weir->WaitFor(kLong);
+    EXPECT_TRUE(ended) << "weir run does not end";
+    return {ended ? ended->code : -1, absl::StrJoin(weir->ReadLines(), "\n")};
+  }
+
+  nlohmann::json Summary() {
+    const auto text = ReadTextFile(folder_ + "/runs/tiny/summary.json");
+    EXPECT_THAT(text, IsOk());
+    return nlohmann::json::parse(text.ok() ? *text : "{}");
+  }
+
   const std::string folder_ = ::testing::TempDir() + "/weir_run_" +
                               ::testing::UnitTest::GetInstance()->current_test_info()->name();
   const std::string job_ = folder_ + "/job.yaml";
@@ -116,6 +160,28 @@ TEST_F(RunTest, AMissingDataFileIsNamed) {
   EXPECT_NE(answer.code, 0);
   EXPECT_THAT(answer.output,
               HasSubstr("AMissingDataFileIsNamed/train-images-idx3-ubyte: cannot be opened"));
+}
+
+TEST_F(RunTest, AKilledServerIsStartedAgainAndTheSummarySaysWhatWasLost) {
+  const Answer answer = RunAndKill("server-1");
+  EXPECT_EQ(answer.code, 0) << answer.output;
+  EXPECT_THAT(answer.output, HasSubstr("server-1 ended with signal 9"));
+  const nlohmann::json summary = Summary();
+  EXPECT_EQ(summary.value("restarted_daemons", 0), 1);
+  EXPECT_GT(summary.value("lost_steps", 0), 0);
+  EXPECT_EQ(summary.value("replaced_workers", -1), 0);
+  EXPECT_EQ(summary.value("steps", 0), 200 * 512 / 32);
+  EXPECT_GE(summary.value("test_accuracy", 0.0), 0.9);
+}
+
+TEST_F(RunTest, AKilledWorkerIsReplacedAndTheOthersAreNot) {
+  const Answer answer = RunAndKill("--rank" + std::string(1, '\0') + "1");
+  EXPECT_EQ(answer.code, 0) << answer.output;
+  EXPECT_THAT(answer.output, HasSubstr("worker-1 is replaced"));
+  const nlohmann::json summary = Summary();
+  EXPECT_EQ(summary.value("replaced_workers", 0), 1);
+  EXPECT_EQ(summary.value("lost_steps", -1), 0);
+  EXPECT_EQ(summary.value("steps", 0), 200 * 512 / 32);
 }
 
 TEST_F(RunTest, AnInterruptEndsEverythingWithStatus130) {
