@@ -22,7 +22,10 @@ absl::StatusOr<bool> StepGate::Prepare(const v1::PrepareStepRequest& request,
         absl::StrCat("change ", change_->id, " is under way at step ", change_->step));
   }
   if (steps_begun > request.step()) return StepHasBegun(request.step(), steps_begun - 1);
-  change_ = Change{.id = request.change_id(), .term = request.term(), .step = request.step()};
+  Change& change = change_.emplace();
+  change.id = request.change_id();
+  change.term = request.term();
+  change.step = request.step();
   return true;
 }
 
