@@ -98,6 +98,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", options.batch);
   app.add_option("--steps", options.steps);
   CLI11_PARSE(app, argc, argv);
-  std::cout << "samples_per_second=" << SamplesPerSecond(options) << "\n";
+  const double rate = SamplesPerSecond(options);  // prints too
+  std::cout << "samples_per_second=" << rate << "\n";
   return 0;
 }
