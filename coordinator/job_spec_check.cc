@@ -11,6 +11,53 @@
 namespace weir {
 namespace {
 
+constexpr uint64_t kMostWorkers = 65536;
+// Of a set or a length: sums and small multiples fit 64 bits, and a double holds it exactly.
+constexpr uint64_t kMostExamples = 1'000'000'000'000'000;
+constexpr uint64_t kMostBatch = 10'000'000'000;
+
+absl::Status TooMany(absl::string_view key, uint64_t most, absl::string_view of) {
+  return absl::InvalidArgumentError(absl::StrCat(key, ": at most ", most, " ", of));
+}
+
+// In floating point: the exact products may not fit.
+double ApproximateExamples(const v1::Extent& extent, const v1::JobSpec& spec) {
+  const double set = static_cast<double>(spec.train_examples());
+  switch (extent.unit_case()) {
+    case v1::Extent::kEpochs:
+      return extent.epochs() * std::max(1.0, set);
+    case v1::Extent::kSteps: {
+      const auto& batch = spec.data().batch();
+      const uint64_t step =
+          batch.has_global() ? batch.global() : batch.per_replica() * spec.workers();
+      return static_cast<double>(extent.steps()) * static_cast<double>(std::max<uint64_t>(1, step));
+    }
+    case v1::Extent::kExamples:
+      return static_cast<double>(extent.examples());
+    default:
+      return 0;
+  }
+}
+
+absl::Status CheckSizes(const v1::JobSpec& spec) {
+  if (spec.workers() > kMostWorkers) return TooMany("workers", kMostWorkers, "workers");
+  if (spec.train_examples() > kMostExamples) {
+    return TooMany("data.train", kMostExamples, "examples");
+  }
+  const auto& batch = spec.data().batch();
+  if (std::max(batch.global(), batch.per_replica()) > kMostBatch) {
+    return TooMany("data.batch", kMostBatch, "examples");
+  }
+  const double most = static_cast<double>(kMostExamples);
+  if (ApproximateExamples(spec.length(), spec) > most) {
+    return TooMany("length", kMostExamples, "examples in all");
+  }
+  if (ApproximateExamples(spec.checkpoint().every(), spec) > most) {
+    return TooMany("checkpoint.every", kMostExamples, "examples");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckExtent(absl::string_view key, const v1::Extent& extent, bool seconds_allowed) {
   switch (extent.unit_case()) {
     case v1::Extent::kEpochs:
@@ -64,7 +111,8 @@ absl::Status CheckJobSpec(const v1::JobSpec& spec) {
   }
   WEIR_RETURN_IF_ERROR(CheckRegime(spec.regime(), spec.deterministic()));
   WEIR_RETURN_IF_ERROR(CheckExtent("length", spec.length(), false));
-  return CheckExtent("checkpoint.every", spec.checkpoint().every(), true);
+  WEIR_RETURN_IF_ERROR(CheckExtent("checkpoint.every", spec.checkpoint().every(), true));
+  return CheckSizes(spec);
 }
 
 uint32_t MinWorkers(const v1::JobSpec& spec) {

@@ -9,6 +9,8 @@
 namespace weir {
 namespace {
 
+constexpr int kMostRanges = 1000;  // of one answer
+
 uint64_t SizeOf(const v1::DataRange& range) {
   return range.end() - range.first();
 }
@@ -115,7 +117,7 @@ absl::StatusOr<v1::TakeRangesReply> RangeDispenser::Take(const v1::TakeRangesReq
   const uint64_t share = left() / (2 * std::max<uint64_t>(1, workers));
   const uint64_t batches = (std::min(examples, share) + options_.batch - 1) / options_.batch;
   uint64_t wanted = std::max<uint64_t>(1, batches) * options_.batch;
-  while (wanted > 0 && left() > 0) {
+  while (wanted > 0 && left() > 0 && reply.ranges_size() < kMostRanges) {
     const v1::DataRange range = TakeOne(wanted);
     // A short batch is a batch.
     const uint64_t whole = (SizeOf(range) + options_.batch - 1) / options_.batch * options_.batch;

@@ -33,8 +33,8 @@ class RangeDispenser {
   void Start(uint64_t epoch, uint64_t position, std::vector<v1::DataRange> unfinished);
 
   // About `examples`, but not more than a fair share of what is left among `workers`, so that
-  // nobody trains alone at the end. A repeated `request` gets the same answer.
-  // Errors: InvalidArgument - an older request than the last.
+  // nobody trains alone at the end; at most 1,000 ranges. A repeated `request` gets the same
+  // answer. Errors: InvalidArgument - an older request than the last.
   absl::StatusOr<v1::TakeRangesReply> Take(const v1::TakeRangesRequest& request, uint64_t examples,
                                            uint64_t workers);
   // `consumed`: examples of the worker's ranges, in the order of handing out; may repeat or lag.

@@ -214,6 +214,17 @@ TEST_F(CoordinatorData, FastWorkersGetDataForTwoMinutes) {
   EXPECT_EQ(sum, 6000);
 }
 
+TEST_F(CoordinatorData, OneAnswerHasAtMostAThousandRanges) {
+  v1::JobSpec spec = AsyncJob(1);
+  spec.set_train_examples(1);  // so each epoch is a range of its own
+  spec.mutable_length()->set_epochs(1e12);
+  RunJob(spec, {1});
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto reply, Take(1, 1, ~uint64_t{0}));
+  EXPECT_THAT(reply.ranges(), SizeIs(1000));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto next, Take(1, 2, 1, 1000));
+  EXPECT_EQ(next.ranges(0).epoch(), 1000) << "none is left out";
+}
+
 TEST_F(CoordinatorData, RangesAreOfAsync) {
   RunJob(SyncJob(1), {1});
   EXPECT_THAT(Take(1, 1, 10), HasStatus(kFailedPrecondition, HasSubstr("async")));

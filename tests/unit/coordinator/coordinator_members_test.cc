@@ -135,6 +135,34 @@ TEST_F(CoordinatorMembers, BadSpecificationsAreRefusedByTheirKey) {
   EXPECT_THAT(Join(1, spec), HasStatus(absl::StatusCode::kUnimplemented, HasSubstr("backup")));
 }
 
+// Each of these numbers would size something here, or overflow in a product.
+TEST_F(CoordinatorMembers, SpecificationsBeyondWhatAJobMayHaveAreRefusedByTheirKey) {
+  const auto refused = [this](const std::string& key, v1::JobSpec spec) {
+    EXPECT_THAT(Join(1, spec), HasStatus(absl::StatusCode::kInvalidArgument,
+                                         ::testing::AllOf(HasSubstr(key), HasSubstr("at most"))));
+  };
+  refused("workers", SyncJob(65537));
+  refused("workers", SyncJob(4294967295));
+  v1::JobSpec spec = AsyncJob(2);
+  spec.mutable_length()->set_epochs(1e300);
+  refused("length", spec);
+  spec.mutable_length()->set_epochs(1e12 + 1);  // 1e15 examples and a few
+  refused("length", spec);
+  spec.mutable_length()->set_steps(uint64_t{1} << 60);
+  refused("length", spec);
+  spec.mutable_length()->set_examples(uint64_t{1} << 63);
+  refused("length", spec);
+  spec = AsyncJob(2);
+  spec.mutable_data()->mutable_batch()->set_global(~uint64_t{0});
+  refused("batch", spec);
+  spec = AsyncJob(2);
+  spec.set_train_examples(~uint64_t{0});
+  refused("train", spec);
+  spec = AsyncJob(2);
+  spec.mutable_checkpoint()->mutable_every()->set_epochs(1e300);
+  refused("checkpoint.every", spec);
+}
+
 TEST_F(CoordinatorMembers, JobWaitsForWorkersDeclarationAndServersSayingWhich) {
   WEIR_ASSERT_OK(Join(1, SyncJob(2)));
   EXPECT_THAT(View().message(), HasSubstr("1 of 2 have joined"));
