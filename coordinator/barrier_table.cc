@@ -8,25 +8,41 @@
 #include "absl/strings/str_join.h"
 
 namespace weir {
+
 void BarrierTable::Load(const v1::JobRecord& record) {
-  for (const v1::BarrierRecord& barrier : record.barriers()) {
-    complete_[barrier.name()] = barrier.result();
-  }
+  complete_.assign(record.barriers().begin(), record.barriers().end());
 }
 
 void BarrierTable::Save(v1::JobRecord& record) const {
-  for (const auto& [name, result] : complete_) {
-    v1::BarrierRecord& saved = *record.add_barriers();
-    saved.set_name(name);
-    *saved.mutable_result() = result;
+  for (const v1::BarrierRecord& barrier : complete_) *record.add_barriers() = barrier;
+}
+
+const v1::BarrierReply* BarrierTable::FindResult(const std::string& name) const {
+  for (const v1::BarrierRecord& barrier : complete_) {
+    if (barrier.name() == name) return &barrier.result();
   }
+  return nullptr;
+}
+
+// Whoever might still ask for the oldest has entered so many others since that it cannot.
+void BarrierTable::KeepResult(const std::string& name, v1::BarrierReply result) {
+  v1::BarrierRecord& barrier = complete_.emplace_back();
+  barrier.set_name(name);
+  *barrier.mutable_result() = std::move(result);
+  if (complete_.size() > kMostKept) complete_.pop_front();
 }
 
 bool BarrierTable::Enter(const v1::BarrierRequest& request, absl::Time deadline, Done done,
                          const Roster& roster, Turn& turn) {
-  const auto complete = complete_.find(request.name());
-  if (complete != complete_.end()) {
-    AnswerLater<v1::BarrierReply>(turn, std::move(done), complete->second);
+  if (const v1::BarrierReply* result = FindResult(request.name()); result != nullptr) {
+    AnswerLater<v1::BarrierReply>(turn, std::move(done), *result);
+    return false;
+  }
+  if (open_.size() >= kMostOpen && open_.count(request.name()) == 0) {
+    AnswerLater<v1::BarrierReply>(
+        turn, std::move(done),
+        absl::ResourceExhaustedError(absl::StrCat("barrier '", request.name(), "': ", kMostOpen,
+                                                  " others of this job are open")));
     return false;
   }
   Barrier& barrier = open_[request.name()];
@@ -47,7 +63,7 @@ bool BarrierTable::CompleteIfFull(const std::string& name, const Roster& roster,
   if (result.members() == 0) return false;
   for (Call& call : barrier.calls)
     AnswerLater<v1::BarrierReply>(turn, std::move(call.done), result);
-  complete_[name] = std::move(result);
+  KeepResult(name, std::move(result));
   open_.erase(name);
   return true;
 }

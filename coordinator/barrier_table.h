@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,13 +23,17 @@ namespace weir {
 // Thread-compatible.
 class BarrierTable {
  public:
+  static constexpr size_t kMostOpen = 64;
+  static constexpr size_t kMostKept = 64;  // results; the oldest go first
+
   using Done = absl::AnyInvocable<void(absl::StatusOr<v1::BarrierReply>) &&>;
 
   void Load(const v1::JobRecord& record);
   void Save(v1::JobRecord& record) const;
 
   // Enters for a live worker. Completes the barrier when it was the last; whoever comes after
-  // gets the same result. True: the state to be kept has changed.
+  // gets the same result. A name beyond kMostOpen is answered with ResourceExhausted. True: the
+  // state to be kept has changed.
   bool Enter(const v1::BarrierRequest& request, absl::Time deadline, Done done,
              const Roster& roster, Turn& turn);
   // After members have gone: completes what waited for them only. True: as above.
@@ -52,10 +58,12 @@ class BarrierTable {
 
   // Erases it and answers true where every member has entered.
   bool CompleteIfFull(const std::string& name, const Roster& roster, Turn& turn);
+  const v1::BarrierReply* FindResult(const std::string& name) const;
+  void KeepResult(const std::string& name, v1::BarrierReply result);
   static std::string Missing(const Barrier& barrier, const Roster& roster);
 
   std::map<std::string, Barrier> open_;
-  std::map<std::string, v1::BarrierReply> complete_;
+  std::deque<v1::BarrierRecord> complete_;  // oldest first
 };
 
 }  // namespace weir

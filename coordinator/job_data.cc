@@ -12,6 +12,26 @@ namespace {
 
 // So much data is handed out ahead, that training outlives the coordinator's absence.
 constexpr double kSecondsAhead = 120;
+constexpr size_t kLongestName = 256;
+constexpr size_t kMostValues = 256;  // of one barrier
+
+absl::Status CheckBarrier(const v1::BarrierRequest& request) {
+  if (request.name().empty()) return absl::InvalidArgumentError("a barrier needs a name");
+  if (request.name().size() > kLongestName) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a barrier's name has at most ", kLongestName, " bytes"));
+  }
+  if (request.values().size() > kMostValues) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("barrier '", request.name(), "': at most ", kMostValues, " values"));
+  }
+  for (const auto& [key, value] : request.values()) {
+    if (key.size() <= kLongestName) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "barrier '", request.name(), "': a value's name has at most ", kLongestName, " bytes"));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -19,9 +39,7 @@ void Job::Barrier(const v1::BarrierRequest& request, absl::Time deadline, Barrie
                   Turn& turn) {
   absl::Status status = roster_.Check(request.worker());
   if (status.ok()) status = CheckAttempt(request.attempt());
-  if (status.ok() && request.name().empty()) {
-    status = absl::InvalidArgumentError("a barrier needs a name");
-  }
+  if (status.ok()) status = CheckBarrier(request);
   if (!status.ok()) {
     AnswerLater<v1::BarrierReply>(turn, std::move(done), status);
     return;

@@ -130,6 +130,28 @@ TEST_F(CoordinatorData, BarrierAtItsDeadlineNamesWhoIsMissing) {
   EXPECT_TRUE(Enter(1, "end", 1)->has_value());
 }
 
+TEST_F(CoordinatorData, BarriersAreKeptAndOpenedUpToANumber) {
+  RunJob(SyncJob(2), {1, 2});
+  EXPECT_THAT(**Enter(1, std::string(257, 'x'), 1), HasStatus(kInvalidArgument, HasSubstr("256")));
+  const auto complete = [this](const std::string& name, double value) {
+    Enter(1, name, value);
+    return Enter(2, name, value);
+  };
+  for (int i = 0; i < 65; ++i) ASSERT_TRUE(complete(absl::StrCat("b", i), i)->has_value());
+  Boot();  // the newest results are kept, in their order
+  WEIR_ASSERT_OK(AddServer("server-0", 900));
+  WEIR_ASSERT_OK(AddServer("server-1", 901));
+  const auto kept = Enter(1, "b1", 100);
+  ASSERT_TRUE(kept->has_value());
+  EXPECT_EQ((**kept)->sums().at("value"), 2);
+  EXPECT_FALSE(Enter(1, "b0", 100)->has_value()) << "the oldest is forgotten";
+  for (int i = 1; i < 64; ++i) EXPECT_FALSE(Enter(1, absl::StrCat("c", i), 1)->has_value());
+  const auto beyond = Enter(1, "c64", 1);
+  ASSERT_TRUE(beyond->has_value());
+  EXPECT_THAT(**beyond, HasStatus(absl::StatusCode::kResourceExhausted, HasSubstr("64")));
+  EXPECT_TRUE(Enter(2, "c1", 1)->has_value()) << "one that is open may be entered";
+}
+
 std::vector<std::pair<uint64_t, uint64_t>> Spans(const v1::TakeRangesReply& reply) {
   std::vector<std::pair<uint64_t, uint64_t>> spans;
   for (const v1::DataRange& range : reply.ranges()) {
