@@ -82,7 +82,10 @@ absl::Status WithAddress(const grpc::Status& status, const std::string& address)
 }  // namespace
 
 struct RemoteEndpoint::Call {
-  grpc::ClientContext context;
+  // Shared with a destructor that cancels. It holds the channel, whose last owner must not be a
+  // callback (gRPC 1.51 then frees the queue that the callback came from): so it goes before Finish
+  // has.
+  std::shared_ptr<grpc::ClientContext> context = std::make_shared<grpc::ClientContext>();
   grpc::ByteBuffer request;
   grpc::ByteBuffer reply;
   ReplyDone done;
@@ -92,13 +95,14 @@ RemoteEndpoint::RemoteEndpoint(std::shared_ptr<grpc::Channel> channel, Options o
     : options_(std::move(options)), stub_(std::move(channel)) {}
 
 RemoteEndpoint::~RemoteEndpoint() {
-  std::vector<std::shared_ptr<Call>> calls;
+  std::vector<std::shared_ptr<grpc::ClientContext>> contexts;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
-    calls.assign(calls_.begin(), calls_.end());
+    for (const std::shared_ptr<Call>& call : calls_) contexts.push_back(call->context);
   }
-  for (const std::shared_ptr<Call>& call : calls) call->context.TryCancel();
+  for (const auto& context : contexts) context->TryCancel();
+  contexts.clear();
   MutexLock lock(mutex_);
   while (running_ > 0) idle_.Wait(mutex_);
 }
@@ -113,21 +117,24 @@ void RemoteEndpoint::Start(const char* method, const google::protobuf::Message& 
   auto call = std::make_shared<Call>();
   call->request.Swap(&*message);
   call->done = std::move(done);
-  call->context.set_deadline(ToGrpcDeadline(deadline, *options_.clock));
+  grpc::ClientContext* context = call->context.get();
+  context->set_deadline(ToGrpcDeadline(deadline, *options_.clock));
   {
     MutexLock lock(mutex_);
     ++running_;
     calls_.insert(call);
   }
-  stub_.UnaryCall(&call->context, method, grpc::StubOptions(), &call->request, &call->reply,
+  stub_.UnaryCall(context, method, grpc::StubOptions(), &call->request, &call->reply,
                   [this, call](const grpc::Status& status) { Finish(call, status); });
 }
 
 void RemoteEndpoint::Finish(const std::shared_ptr<Call>& call, const grpc::Status& status) {
   bool stopping;
+  std::shared_ptr<grpc::ClientContext> context;
   {
     MutexLock lock(mutex_);
     calls_.erase(call);
+    context = std::move(call->context);
     stopping = stopping_;
   }
   call->request.Clear();
@@ -139,7 +146,8 @@ void RemoteEndpoint::Finish(const std::shared_ptr<Call>& call, const grpc::Statu
   } else {
     std::move(call->done)(WithAddress(status, options_.address));
   }
-  call->done = nullptr;  // what it holds goes before the destructor may return
+  call->done = nullptr;  // what these hold goes before the destructor may return
+  context.reset();
   MutexLock lock(mutex_);
   if (--running_ == 0) idle_.NotifyAll();
 }
