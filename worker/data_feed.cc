@@ -15,8 +15,8 @@ namespace {
 class SyncFeed final : public DataFeed {
  public:
   SyncFeed(const v1::JobSpec& spec, JobSession& session)
-      : data_{spec.train_examples(), GlobalBatch(spec)},
-        steps_per_epoch_(StepsPerEpoch(spec)),
+      : spec_(spec),
+        data_{spec.train_examples(), GlobalBatch(spec)},
         total_steps_(TotalSteps(spec)),
         session_(session) {}
 
@@ -26,15 +26,13 @@ class SyncFeed final : public DataFeed {
     if (item.end) return item;
     const JobInfo info = session_.Info();
     item.slice = SyncSlice(data_, step, info.members, info.rank);
-    const uint64_t in_epoch =
-        std::min((step % steps_per_epoch_ + 1) * data_.global_batch, data_.train_examples);
-    item.position = static_cast<double>(item.slice.epoch * data_.train_examples + in_epoch);
+    item.position = static_cast<double>(ExamplesAfterSteps(step + 1, spec_));
     return item;
   }
 
  private:
+  const v1::JobSpec& spec_;
   const SyncData data_;
-  const uint64_t steps_per_epoch_;
   const uint64_t total_steps_;
   JobSession& session_;
 };
@@ -43,12 +41,12 @@ class SyncFeed final : public DataFeed {
 // outlives the coordinator's absence, and small towards the end, so that the workers end together.
 class AsyncFeed final : public DataFeed {
  public:
-  AsyncFeed(const v1::JobSpec& spec, JobSession& session)
+  AsyncFeed(const v1::JobSpec& spec, JobSession& session, double position)
       : batch_(AsyncBatch(spec)),
         total_(TotalExamples(spec)),
         workers_(std::max<uint64_t>(1, spec.workers())),
         session_(session),
-        position_(static_cast<double>(session.Info().resume_examples)) {}
+        position_(position) {}
 
   absl::StatusOr<FeedItem> Next(uint64_t) override {
     FeedItem item;
@@ -107,9 +105,10 @@ class AsyncFeed final : public DataFeed {
 
 }  // namespace
 
-std::unique_ptr<DataFeed> DataFeed::Create(const v1::JobSpec& spec, JobSession& session) {
+std::unique_ptr<DataFeed> DataFeed::Create(const v1::JobSpec& spec, JobSession& session,
+                                           double position) {
   if (spec.regime().kind() == v1::REGIME_SYNC) return std::make_unique<SyncFeed>(spec, session);
-  return std::make_unique<AsyncFeed>(spec, session);
+  return std::make_unique<AsyncFeed>(spec, session, position);
 }
 
 }  // namespace weir

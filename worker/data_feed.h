@@ -26,8 +26,10 @@ class DataFeed {
   // Cancelled - `session` says that the job shall stop while this waited for data.
   virtual absl::StatusOr<FeedItem> Next(uint64_t step) = 0;
 
-  // For one attempt. Borrows the session. `spec` is resolved.
-  static std::unique_ptr<DataFeed> Create(const v1::JobSpec& spec, JobSession& session);
+  // For one attempt, which the job is in at `position` when this worker begins. Borrows both.
+  // `spec` is resolved.
+  static std::unique_ptr<DataFeed> Create(const v1::JobSpec& spec, JobSession& session,
+                                          double position);
 };
 
 }  // namespace weir

@@ -67,8 +67,8 @@ absl::StatusOr<Metrics> Evaluation::SumsOver(const BatchSlice& slice, uint64_t s
   return sums;
 }
 
-absl::StatusOr<Metrics> Evaluation::Alone() {
-  WEIR_ASSIGN_OR_RETURN(const Metrics sums, SumsOver({0, 0, parts_.test_examples}, 0));
+absl::StatusOr<Metrics> Evaluation::Alone(uint64_t step) {
+  WEIR_ASSIGN_OR_RETURN(const Metrics sums, SumsOver({0, 0, parts_.test_examples}, step));
   return Means(sums);
 }
 

@@ -15,8 +15,8 @@ class Evaluation {
  public:
   explicit Evaluation(TrainingParts& parts) : parts_(parts) {}
 
-  // By this worker alone, as the weights are.
-  absl::StatusOr<Metrics> Alone();
+  // By this worker alone. `step` as below.
+  absl::StatusOr<Metrics> Alone(uint64_t step);
   // By all live members, each its part, meeting in the barriers `name`...; everybody gets the
   // result. `step`: the weights after all steps before it (`sync`; 0: as they are). Errors: those
   // of Pull and Barrier; Unavailable - members came and went all the time.

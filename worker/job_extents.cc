@@ -41,6 +41,11 @@ uint64_t StepsPerEpoch(const v1::JobSpec& spec) {
   return CeilDivide(spec.train_examples(), GlobalBatch(spec));
 }
 
+uint64_t ExamplesAfterSteps(uint64_t steps, const v1::JobSpec& spec) {
+  const uint64_t per_epoch = std::max<uint64_t>(1, StepsPerEpoch(spec));
+  return steps / per_epoch * spec.train_examples() + steps % per_epoch * GlobalBatch(spec);
+}
+
 uint64_t TotalSteps(const v1::JobSpec& spec) {
   const v1::Extent& length = spec.length();
   if (length.has_steps()) return length.steps();

@@ -18,6 +18,8 @@ uint64_t AsyncBatch(const v1::JobSpec& spec);
 
 // `sync`: steps of one pass over the training set; the last may be short.
 uint64_t StepsPerEpoch(const v1::JobSpec& spec);
+// `sync`: examples that all workers have seen when this many steps are done.
+uint64_t ExamplesAfterSteps(uint64_t steps, const v1::JobSpec& spec);
 // `sync`: steps of the whole job.
 uint64_t TotalSteps(const v1::JobSpec& spec);
 

@@ -60,7 +60,6 @@ TrainingAttempt::TrainingAttempt(TrainingParts& parts, const JobInfo& info)
       info_(info),
       sync_(parts.spec.regime().kind() == v1::REGIME_SYNC),
       timeout_(absl::Milliseconds(parts.spec.step_timeout_ms())),
-      feed_(DataFeed::Create(parts.spec, parts.session)),
       updates_(
           parts.client,
           FirstGroupSteps(info, FirstStep(info, sync_), parts.runner.declaration().groups.size()),
@@ -89,11 +88,16 @@ absl::Status TrainingAttempt::Start() {
   if (info_.state == JobState::kInitialising && info_.initialiser)
     WEIR_RETURN_IF_ERROR(Initialise());
   PullOptions options;
-  options.step = sync_ ? first_step_ : 0;
-  WEIR_RETURN_IF_ERROR(parts_.client.Pull(parts_.runner.Storage(), options).status());
+  // Whoever joins after the last step pulls what it left.
+  options.step = sync_ ? std::min(first_step_, TotalSteps(parts_.spec)) : 0;
+  WEIR_ASSIGN_OR_RETURN(const PullStats pulled,
+                        parts_.client.Pull(parts_.runner.Storage(), options));
   spdlog::info("training attempt={} rank={} step={} checkpoint={}", info_.attempt, info_.rank,
                step_, info_.checkpoint_id.empty() ? "none" : info_.checkpoint_id);
-  position_ = static_cast<double>(info_.resume_examples);
+  // Not where the attempt began: a worker may join later.
+  position_ = static_cast<double>(sync_ ? ExamplesAfterSteps(first_step_, parts_.spec)
+                                        : std::max(pulled.examples, info_.resume_examples));
+  feed_ = DataFeed::Create(parts_.spec, parts_.session, position_);
   parts_.log.Begin(position_);
   began_ = parts_.clock.Now();
   return absl::OkStatus();
@@ -164,23 +168,16 @@ absl::Status TrainingAttempt::AfterStep(double position) {
   return EvaluateNow();
 }
 
-// In `sync` all members are at the same step and share the work; in `async` nobody waits for the
-// one that evaluates.
+// By the lowest rank, without a meeting: a worker that joins just now would be waited for, while it
+// itself waits for the others' next step. docs/decisions/0005-who-evaluates.md.
 absl::Status TrainingAttempt::EvaluateNow() {
-  if (!sync_ && !lowest()) return absl::OkStatus();
+  const bool mine = lowest();
+  if (sync_ || mine) WEIR_RETURN_IF_ERROR(PushState());
+  if (!mine) return absl::OkStatus();
   const absl::Time began = parts_.clock.Now();
   parts_.log.Flush();
-  WEIR_RETURN_IF_ERROR(PushState());
-  absl::StatusOr<Metrics> metrics;
-  if (sync_) {
-    const std::string name = absl::StrCat("evaluate-", step_);
-    WEIR_RETURN_IF_ERROR(parts_.session.Barrier(name + "-state", {}, timeout_).status());
-    metrics = evaluation_.Together(name, step_);
-  } else {
-    metrics = evaluation_.Alone();
-  }
-  WEIR_RETURN_IF_ERROR(metrics.status());
-  if (lowest()) parts_.log.AddEvaluation(step_, position_, *metrics);
+  WEIR_ASSIGN_OR_RETURN(const Metrics metrics, evaluation_.Alone(sync_ ? step_ : 0));
+  parts_.log.AddEvaluation(step_, position_, metrics);
   evaluating_ += parts_.clock.Now() - began;
   return absl::OkStatus();
 }
@@ -226,16 +223,20 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   WEIR_ASSIGN_OR_RETURN(const BarrierResult all, parts_.session.Barrier("end", mine, timeout_));
   WEIR_RETURN_IF_ERROR(SaveFinal(summary));
   WEIR_RETURN_IF_ERROR(parts_.session.Barrier("saved", {}, timeout_).status());
-  WEIR_ASSIGN_OR_RETURN(const Metrics test,
-                        evaluation_.Together("evaluate-final", sync_ ? step_ : 0));
-  if (lowest()) parts_.log.AddEvaluation(step_, position_, test);
+  // Asked while nobody can have left yet.
+  summary.lead = lowest();
+  WEIR_ASSIGN_OR_RETURN(
+      const Metrics test,
+      evaluation_.Together("evaluate-final", sync_ ? TotalSteps(parts_.spec) : 0));
+  if (summary.lead) parts_.log.AddEvaluation(step_, position_, test);
 
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   summary.test_accuracy = ValueOr(test, "accuracy", kNone);
   summary.test_loss = ValueOr(test, "loss", kNone);
   summary.train_loss = ValueOr(all.sums, "loss", kNone) / ValueOr(all.sums, "losses", 1);
   const double steps = ValueOr(all.sums, "steps", 0);
-  summary.steps = sync_ ? step_ : info_.resume_step + static_cast<uint64_t>(steps);
+  summary.steps =
+      sync_ ? TotalSteps(parts_.spec) : info_.resume_step + static_cast<uint64_t>(steps);
   summary.examples =
       info_.resume_examples + static_cast<uint64_t>(ValueOr(all.sums, "examples", 0));
   summary.samples_per_second = ValueOr(all.sums, "rate", 0);
@@ -249,6 +250,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::EndEarly() {
   WEIR_RETURN_IF_ERROR(PushState());
   RunSummary summary;
   summary.stopped = true;
+  summary.lead = lowest();
   WEIR_RETURN_IF_ERROR(SaveFinal(summary));
   summary.test_accuracy = summary.test_loss = std::numeric_limits<double>::quiet_NaN();
   summary.train_loss = ValueOr(parts_.log.last_metrics(), "loss", summary.test_loss);

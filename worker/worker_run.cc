@@ -180,7 +180,6 @@ WorkerResult WorkerRun::TrainOnce(Loaded& loaded, bool& join_anew) {
   }
   Job job{nullptr, std::move(opened->parameters)};
   absl::StatusOr<RunSummary> summary = RunLoop(loaded, *session, *job.parameters);
-  const bool lowest = IsLowest(session->Info());
   join_anew = absl::IsAborted(summary.status()) && !interrupted_;
   {
     MutexLock lock(mutex_);
@@ -188,7 +187,7 @@ WorkerResult WorkerRun::TrainOnce(Loaded& loaded, bool& join_anew) {
   }
   job.parameters.reset();
   if (!summary.ok()) return {ExitOf(summary.status()), summary.status()};
-  if (!lowest) return {};
+  if (!summary->lead) return {};
   const absl::Status written = WriteSummary(*summary, run_dir_ + "/summary.json");
   if (!written.ok()) return {WorkerExit::kFailed, written};
   // Said in the log already; a local job may be one that cannot be saved.

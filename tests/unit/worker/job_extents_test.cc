@@ -24,6 +24,13 @@ TEST(JobExtents, AnEpochHasAShortLastStep) {
   EXPECT_EQ(TotalExamples(spec), 2000u);
 }
 
+TEST(JobExtents, ExamplesAreCountedOverTheShortStepsOfEpochs) {
+  const v1::JobSpec spec = Spec(v1::REGIME_SYNC);
+  EXPECT_EQ(ExamplesAfterSteps(10, spec), 960u);
+  EXPECT_EQ(ExamplesAfterSteps(11, spec), 1000u);
+  EXPECT_EQ(ExamplesAfterSteps(23, spec), 2096u);
+}
+
 TEST(JobExtents, ALengthInExamplesEndsWithTheStepThatReachesIt) {
   v1::JobSpec spec = Spec(v1::REGIME_SYNC);
   spec.mutable_length()->set_examples(1097);  // an epoch, and 97 more: two steps
