@@ -117,7 +117,7 @@ OptimizerGroup FromProto(const v1::OptimizerGroup& proto) {
       group.optimizer = AdamFrom<AdamW>(optimizer.adamw());
       break;
     case v1::Optimizer::KIND_NOT_SET:
-      break;  // refused by CheckDeclaration
+      break;  // refused by CheckWellFormed
   }
   return group;
 }
@@ -187,7 +187,7 @@ v1::Declaration ToProto(const Declaration& declaration) {
 }
 
 absl::StatusOr<Declaration> FromProto(const v1::Declaration& proto) {
-  WEIR_RETURN_IF_ERROR(CheckDeclaration(proto));
+  WEIR_RETURN_IF_ERROR(CheckWellFormed(proto));
   Declaration declaration;
   for (const v1::Variable& variable : proto.variables()) {
     declaration.variables.push_back(
@@ -203,7 +203,7 @@ absl::StatusOr<Declaration> FromProto(const v1::Declaration& proto) {
   return declaration;
 }
 
-absl::Status CheckDeclaration(const v1::Declaration& declaration) {
+absl::Status CheckWellFormed(const v1::Declaration& declaration) {
   absl::flat_hash_set<absl::string_view> names;
   for (const v1::Variable& variable : declaration.variables()) {
     WEIR_RETURN_IF_ERROR(CheckVariable(variable, declaration.groups_size()));

@@ -12,14 +12,14 @@ namespace weir {
 // Every field is written, also those that equal protobuf's zero.
 v1::Declaration ToProto(const Declaration& declaration);
 
-// Errors: InvalidArgument - as CheckDeclaration.
+// Errors: InvalidArgument - as CheckWellFormed.
 absl::StatusOr<Declaration> FromProto(const v1::Declaration& declaration);
 
 // What a declaration must satisfy whoever sent it: names that are unique and not empty, known
 // dtypes, an element count whose bytes fit in 63 bits, groups that exist, an optimizer in each
 // group, floating-point parameters, and no mean of integers. Errors: InvalidArgument - names the
 // variable or group, and the field.
-absl::Status CheckDeclaration(const v1::Declaration& declaration);
+absl::Status CheckWellFormed(const v1::Declaration& declaration);
 
 // Bytes of one element; 0: not a dtype.
 uint32_t SizeOf(v1::DType dtype);

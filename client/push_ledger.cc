@@ -15,6 +15,8 @@ absl::StatusOr<uint64_t> PushLedger::Begin(const Push& push) {
   }
   constexpr size_t kMostUnderWay = 2;  // a server keeps so many open
   Group& state = groups_[group];
+  // An attempt that is over stays so; other outcomes nobody knows.
+  if (absl::IsAborted(state.failure)) return state.failure;
   if (!state.failure.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("push ", state.failed, " of group ", group,

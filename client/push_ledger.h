@@ -32,7 +32,8 @@ class PushLedger {
   explicit PushLedger(size_t groups = 0) : groups_(groups) { cut_.last_sequence.resize(groups); }
 
   // The next sequence of a group. Errors: FailedPrecondition - two are under way, or an earlier one
-  // failed, so that nobody knows what of it was applied; or there is no such group.
+  // failed, so that nobody knows what of it was applied; or there is no such
+  // group; Aborted - an earlier one ended so.
   absl::StatusOr<uint64_t> Begin(const Push& push);
   void End(uint32_t group, uint64_t sequence, const absl::Status& status);
 

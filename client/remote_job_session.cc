@@ -149,47 +149,66 @@ Request RemoteJobSession::InThisAttempt(Request request) const {
   MutexLock lock(mutex_);
   request.set_run_id(view_->run_id());
   request.set_worker(worker_);
-  request.set_attempt(view_->attempt());
+  request.set_attempt(adopted_ != 0 ? adopted_ : view_->attempt());
   return request;
 }
 
 absl::Status RemoteJobSession::Declare(const Declaration& declaration) {
   v1::DeclareRequest request;
   *request.mutable_declaration() = ToProto(declaration);
-  WEIR_RETURN_IF_ERROR(CheckDeclaration(request.declaration()));
+  WEIR_RETURN_IF_ERROR(CheckWellFormed(request.declaration()));
   request.set_run_id(Info().run_id);
   request.set_worker(worker_);
   return session_->client().Call(&CoordinatorStub::Declare, request, In(kCallTimeout)).status();
 }
 
+absl::StatusOr<JobInfo> RemoteJobSession::AwaitReadyView(uint64_t newer_than,
+                                                         absl::Duration timeout,
+                                                         absl::Time deadline,
+                                                         std::shared_ptr<const v1::JobView>& view) {
+  MutexLock lock(mutex_);
+  while (true) {
+    const JobInfo info = InfoLocked();
+    WEIR_RETURN_IF_ERROR(CheckGoingOn(info));
+    if (IsReady(info) && view_->version() > newer_than) {
+      view = view_;
+      return info;
+    }
+    const absl::Duration left = deadline - options_.clock->Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "job '", view_->name(), "' is not ready after ", absl::FormatDuration(timeout), ": ",
+          v1::JobState_Name(view_->state()), info.message.empty() ? "" : ", ", info.message));
+    }
+    changed_.WaitFor(mutex_, left);
+  }
+}
+
 absl::StatusOr<JobInfo> RemoteJobSession::WaitUntilReady(absl::Duration timeout) {
   const absl::Time deadline = In(timeout);
   std::shared_ptr<ViewListener> client;
-  std::shared_ptr<const v1::JobView> view;
-  JobInfo info;
   {
     MutexLock lock(mutex_);
-    while (true) {
-      info = InfoLocked();
-      WEIR_RETURN_IF_ERROR(CheckGoingOn(info));
-      if (IsReady(info)) break;
-      const absl::Duration left = deadline - options_.clock->Now();
-      if (left <= absl::ZeroDuration()) {
-        return absl::DeadlineExceededError(absl::StrCat(
-            "job '", view_->name(), "' is not ready after ", absl::FormatDuration(timeout), ": ",
-            v1::JobState_Name(view_->state()), ", ", info.message));
-      }
-      changed_.WaitFor(mutex_, left);
-    }
     client = client_.lock();
-    view = view_;
   }
-  if (client != nullptr) {
-    WEIR_RETURN_IF_ERROR(
-        client->OnView(std::move(view)));  // perhaps the other thread is not there yet
-    client->Adopt(info.attempt);
+  std::shared_ptr<const v1::JobView> view;
+  uint64_t newer_than = 0;
+  while (true) {
+    WEIR_ASSIGN_OR_RETURN(JobInfo info, AwaitReadyView(newer_than, timeout, deadline, view));
+    newer_than = view->version();
+    // A server may have known of a rollback before this session does.
+    if (client != nullptr && client->IsOver(info.attempt)) continue;
+    {
+      MutexLock lock(mutex_);
+      adopted_ = info.attempt;
+    }
+    if (client != nullptr) {
+      // Perhaps the thread that brings views is not there yet.
+      WEIR_RETURN_IF_ERROR(client->OnView(view));
+      client->Adopt(info.attempt);
+    }
+    return info;
   }
-  return info;
 }
 
 absl::Status RemoteJobSession::ReportInitialised() {

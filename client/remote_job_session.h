@@ -63,11 +63,15 @@ class RemoteJobSession final : public JobSession {
   void TakeEnd(const absl::Status& status);
   JobInfo InfoLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckGoingOn(const JobInfo& info) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits for a view newer than `newer_than` in which this worker may go on. It becomes `view`.
+  absl::StatusOr<JobInfo> AwaitReadyView(uint64_t newer_than, absl::Duration timeout,
+                                         absl::Time deadline,
+                                         std::shared_ptr<const v1::JobView>& view);
   // The request of the next call, and the attempt that it belongs to.
   v1::TakeRangesRequest NextRangesRequest(uint64_t examples);
   absl::StatusOr<TakenRanges> KeepRanges(const v1::TakeRangesRequest& request,
                                          const v1::TakeRangesReply& reply);
-  // Fills run, worker and attempt.
+  // Fills run, worker, and the attempt that the worker knows of.
   template <typename Request>
   Request InThisAttempt(Request request) const;
   absl::Time In(absl::Duration timeout) const { return options_.clock->Now() + timeout; }
@@ -82,6 +86,7 @@ class RemoteJobSession final : public JobSession {
   mutable Mutex mutex_;
   CondVar changed_;
   std::shared_ptr<const v1::JobView> view_ ABSL_GUARDED_BY(mutex_);
+  uint64_t adopted_ ABSL_GUARDED_BY(mutex_) = 0;  // attempt that WaitUntilReady has told of
   bool was_member_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);
   std::weak_ptr<ViewListener> client_ ABSL_GUARDED_BY(mutex_);

@@ -58,7 +58,7 @@ absl::StatusOr<std::shared_ptr<const Routes>> Routes::Create(
     if (chunk_bytes > (1 << 20)) {  // must fit in one message
       return Contradicts(*view, absl::StrCat("chunks of ", chunk_bytes, " bytes"));
     }
-    WEIR_RETURN_IF_ERROR(CheckDeclaration(view->declaration()));
+    WEIR_RETURN_IF_ERROR(CheckWellFormed(view->declaration()));
     for (const v1::Variable& variable : view->declaration().variables()) {
       extents.push_back({ElementsOf(variable), SizeOf(variable.dtype())});
     }

@@ -15,6 +15,13 @@ std::string Named(const Lane& lane, absl::string_view message) {
   return absl::StrCat("server ", lane.server.name(), " (", lane.server.address(), "): ", message);
 }
 
+// What the caller gets for a server's answer that ends his call.
+absl::Status FinalStatus(const absl::Status& answer, absl::string_view named) {
+  if (absl::IsAborted(answer)) return answer;  // a named error: its tag stays at the front
+  if (absl::IsNotFound(answer)) return absl::FailedPreconditionError(named);  // the run is no more
+  return absl::Status(answer.code(), named);
+}
+
 }  // namespace
 
 void TransferEngine::TakePull(WireMessage* message, absl::StatusOr<PullResult> answer) {
@@ -120,12 +127,8 @@ void TransferEngine::TakeFailure(WireMessage* message, const absl::Status& statu
       WaitToResend(message, MessageState::kBackingOff, message->backoff->Next());
       return;
     default:
-      // Named errors keep their tag at the front.
-      Fail(transfer,
-           status.code() == absl::StatusCode::kAborted
-               ? status
-               : absl::Status(status.code(), transfer->last_problem),
-           effects);
+      if (absl::IsAborted(status)) over_ = std::max(over_, transfer->attempt);
+      Fail(transfer, FinalStatus(status, transfer->last_problem), effects);
       Settle(message, effects);
   }
 }

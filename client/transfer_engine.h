@@ -54,6 +54,7 @@ class TransferEngine final : public ViewListener,
   // ViewListener. Views older than the one known are ignored.
   absl::Status OnView(std::shared_ptr<const v1::JobView> view) override;
   void Adopt(uint64_t attempt) override;
+  bool IsOver(uint64_t attempt) const override;
   uint64_t acknowledged_examples() const override;
   uint64_t next_step() const override;
 
@@ -152,6 +153,7 @@ class TransferEngine final : public ViewListener,
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<const Routes> routes_ ABSL_GUARDED_BY(mutex_);
   uint64_t attempt_ ABSL_GUARDED_BY(mutex_) = 0;  // adopted; 0: none yet
+  uint64_t over_ ABSL_GUARDED_BY(mutex_) = 0;     // the newest attempt that a server called over
   PushLedger ledger_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> have_versions_ ABSL_GUARDED_BY(mutex_);  // by chunk; 0: not pulled yet
   absl::flat_hash_set<std::shared_ptr<Transfer>> transfers_ ABSL_GUARDED_BY(mutex_);

@@ -61,6 +61,11 @@ void TransferEngine::Adopt(uint64_t attempt) {
   Perform(std::move(effects));
 }
 
+bool TransferEngine::IsOver(uint64_t attempt) const {
+  MutexLock lock(mutex_);
+  return attempt <= over_;
+}
+
 uint64_t TransferEngine::acknowledged_examples() const {
   MutexLock lock(mutex_);
   return ledger_.acknowledged();

@@ -25,6 +25,9 @@ class ViewListener {
   virtual absl::Status OnView(std::shared_ptr<const v1::JobView> view) = 0;
   // The worker knows of this attempt now and goes on in it. Repeated: nothing.
   virtual void Adopt(uint64_t attempt) = 0;
+  // A server has answered that this attempt is over, or that this worker is no member of it: the
+  // view that says so is on its way.
+  virtual bool IsOver(uint64_t attempt) const = 0;
   // PushOptions.consumed up to which every push of this attempt is acknowledged.
   virtual uint64_t acknowledged_examples() const = 0;
   // The step after that of the newest push in this attempt; 0: there was none.

@@ -18,7 +18,9 @@
 
 namespace weir {
 
+inline namespace control_plane {
 class Job;
+}
 
 // The checkpoints of one running job: when one is due, its cut, the servers' parts, the manifest
 // that commits it, and the old ones that go. What fails is dropped and tried again with backoff.

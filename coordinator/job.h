@@ -24,6 +24,10 @@
 
 namespace weir {
 
+// Of its own, so that a program may hold a coordinator and the client library, whose weir::Job is
+// another thing.
+inline namespace control_plane {
+
 // One run of a job: its members, its state, its view. Methods are named after the RPCs whose
 // semantics they have (coordinator.proto). Every method runs in a turn; Finish ends each turn that
 // touched the job. Thread-compatible.
@@ -172,4 +176,5 @@ class Job {
   bool restore_due_ = false;  // Restore is sent with the view that this turn publishes
 };
 
+}  // namespace control_plane
 }  // namespace weir

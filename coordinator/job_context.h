@@ -18,7 +18,9 @@
 
 namespace weir {
 
+inline namespace control_plane {
 class Job;
+}
 using JobTask = absl::AnyInvocable<void(Job&, Turn&) &&>;
 
 // What a job needs of its coordinator, which owns it and outlives all jobs.

@@ -28,13 +28,20 @@ uint64_t BatchOf(const v1::JobSpec& spec) {
                             batch.has_global() ? batch.global() : batch.per_replica() * replicas);
 }
 
+// As a coordinator counts.
 uint64_t TotalExamples(const v1::JobSpec& spec) {
   const v1::Extent& length = spec.length();
+  const uint64_t set = spec.train_examples();
   if (length.has_examples()) return length.examples();
-  if (length.has_steps()) return length.steps() * BatchOf(spec);
-  // Less a little, so that 0.1 of 60,000 is not rounded up to 6,001.
-  return static_cast<uint64_t>(
-      std::ceil(length.epochs() * static_cast<double>(spec.train_examples()) - 1e-6));
+  if (length.has_epochs()) {
+    return static_cast<uint64_t>(std::llround(length.epochs() * static_cast<double>(set)));
+  }
+  if (set == 0) return 0;
+  // An epoch's last batch may be short, and counts as a step all the same.
+  const uint64_t batch = BatchOf(spec);
+  const uint64_t steps_per_epoch = (set + batch - 1) / batch;
+  return length.steps() / steps_per_epoch * set +
+         std::min(set, length.steps() % steps_per_epoch * batch);
 }
 
 // Rates and lengths may be others than when the checkpoint was saved; what its bytes mean may not.
@@ -193,7 +200,7 @@ absl::Status LocalJobSession::Place(const v1::Manifest* source) {
 
 absl::Status LocalJobSession::Declare(const Declaration& declaration) {
   v1::Declaration proto = ToProto(declaration);
-  WEIR_RETURN_IF_ERROR(CheckDeclaration(proto));
+  WEIR_RETURN_IF_ERROR(CheckWellFormed(proto));
   v1::JobView view;
   bool restores = false;
   {

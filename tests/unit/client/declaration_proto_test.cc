@@ -55,20 +55,20 @@ TEST(DeclarationProto, ScalarHasOneElementAndAZeroExtentNone) {
 
 TEST(DeclarationProto, SizesBeyondThirtyTwoBitsAreRight) {
   Declaration declaration = SgdOver({uint64_t{3} << 31});
-  WEIR_EXPECT_OK(CheckDeclaration(ToProto(declaration)));
+  WEIR_EXPECT_OK(CheckWellFormed(ToProto(declaration)));
   EXPECT_EQ(declaration.variables[0].elements(), 6442450944u);
   declaration.variables[0].shape = {uint64_t{1} << 31, uint64_t{1} << 31};
-  EXPECT_THAT(CheckDeclaration(ToProto(declaration)),
+  EXPECT_THAT(CheckWellFormed(ToProto(declaration)),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("63 bits")));
   declaration.variables[0].shape = {uint64_t{1} << 63, 0, uint64_t{1} << 63};
-  WEIR_EXPECT_OK(CheckDeclaration(ToProto(declaration)));
+  WEIR_EXPECT_OK(CheckWellFormed(ToProto(declaration)));
 }
 
 TEST(DeclarationProto, EachMistakeIsNamed) {
   const auto check = [](auto&& change, const char* message) {
     Declaration declaration = SgdOver({1, 2});
     change(declaration);
-    EXPECT_THAT(CheckDeclaration(ToProto(declaration)),
+    EXPECT_THAT(CheckWellFormed(ToProto(declaration)),
                 HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };
   check([](Declaration& d) { d.variables[1].name = "v0"; }, "'v0': is declared twice");

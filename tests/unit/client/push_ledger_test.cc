@@ -36,6 +36,13 @@ TEST(PushLedger, AfterAFailedPushItsGroupIsClosed) {
   WEIR_EXPECT_OK(ledger.Begin({2, 0, 0}));
 }
 
+TEST(PushLedger, AttemptThatIsOverStaysAborted) {
+  PushLedger ledger(2);
+  ledger.End(1, *ledger.Begin({1, 0, 0}), absl::AbortedError("rolled back"));
+  EXPECT_THAT(ledger.Begin({1, 1, 0}),
+              HasStatus(absl::StatusCode::kAborted, HasSubstr("rolled back")));
+}
+
 TEST(PushLedger, MarkDividesWhatHasBegunFromWhatComes) {
   PushLedger ledger(2);
   WEIR_ASSERT_OK(ledger.Begin({1, 0, 64}));

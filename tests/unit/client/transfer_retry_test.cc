@@ -73,8 +73,11 @@ TEST_F(TransferRetry, StaleViewIsSentAgainUnderTheNextView) {
 
 TEST_F(TransferRetry, RolledBackAttemptEndsWithAborted) {
   StartOverOne();
+  EXPECT_FALSE(engine_->IsOver(1));
   server("ps-0").FailNext(StaleAttempt(1, 2));
   EXPECT_TRUE(IsStaleAttempt((*PushOne())->status()));
+  EXPECT_TRUE(engine_->IsOver(1));
+  EXPECT_TRUE(IsStaleAttempt((*PushOne())->status()));  // the next view is still to come
 }
 
 TEST_F(TransferRetry, WorkerThatIsNoMemberIsTold) {
