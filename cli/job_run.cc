@@ -23,8 +23,16 @@ constexpr absl::Duration kAskTimeout = absl::Milliseconds(500);
 constexpr char kProgressMark[] = " samples/s";
 constexpr int kReplacements = 1;  // of one worker
 constexpr int kStopped = 130;     // as shells say of an interrupt
-constexpr int kBadJob =
-    2;  // exit status of a worker that cannot do this job; another one can't either
+
+// weir-worker's exit statuses between these say that the job, its data or its numbers are bad, or
+// that the cluster refuses it: another worker would end alike.
+constexpr int kFirstBadJob = 2;
+constexpr int kLastBadJob = 5;
+
+bool WouldEndAlike(const ExitState& state) {
+  return state.signal == 0 &&
+         (state.code == 0 || (state.code >= kFirstBadJob && state.code <= kLastBadJob));
+}
 
 std::string WorkerName(int rank) {
   return absl::StrCat("worker-", rank);
@@ -123,7 +131,7 @@ void JobRun::ReplaceDeadWorkers() {
   if (options_.stop_requests() > 0) return;
   for (int rank = 0; rank < job_.workers; ++rank) {
     Worker& worker = workers_[WorkerName(rank)];
-    if (!worker.ended || worker.ended->ok() || worker.ended->code == kBadJob) continue;
+    if (!worker.ended || WouldEndAlike(*worker.ended)) continue;
     if (worker.replacements >= kReplacements) continue;
     ++worker.replacements;
     console_.Line(absl::StrCat(WorkerName(rank), " is replaced by a new one."));
