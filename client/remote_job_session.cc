@@ -220,12 +220,14 @@ absl::Status RemoteJobSession::ReportInitialised() {
 
 absl::StatusOr<BarrierResult> RemoteJobSession::Barrier(const std::string& name,
                                                         const std::map<std::string, double>& values,
-                                                        absl::Duration timeout) {
+                                                        const BarrierOptions& options) {
   auto request = InThisAttempt(v1::BarrierRequest());
   request.set_name(name);
+  request.set_step(options.step);
   request.mutable_values()->insert(values.begin(), values.end());
-  WEIR_ASSIGN_OR_RETURN(const v1::BarrierReply reply,
-                        session_->client().Call(&CoordinatorStub::Barrier, request, In(timeout)));
+  WEIR_ASSIGN_OR_RETURN(
+      const v1::BarrierReply reply,
+      session_->client().Call(&CoordinatorStub::Barrier, request, In(options.timeout)));
   return BarrierResult{{reply.sums().begin(), reply.sums().end()}, reply.members()};
 }
 

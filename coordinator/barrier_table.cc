@@ -45,7 +45,9 @@ bool BarrierTable::Enter(const v1::BarrierRequest& request, absl::Time deadline,
                                                   " others of this job are open")));
     return false;
   }
-  Barrier& barrier = open_[request.name()];
+  const auto [entry, first] = open_.try_emplace(request.name());
+  Barrier& barrier = entry->second;
+  barrier.step = first ? request.step() : std::min(barrier.step, request.step());
   barrier.entered.try_emplace(request.worker(), request.values().begin(), request.values().end());
   barrier.calls.push_back({request.worker(), deadline, std::move(done)});
   return CompleteIfFull(request.name(), roster, turn);
@@ -54,7 +56,7 @@ bool BarrierTable::Enter(const v1::BarrierRequest& request, absl::Time deadline,
 bool BarrierTable::CompleteIfFull(const std::string& name, const Roster& roster, Turn& turn) {
   Barrier& barrier = open_[name];
   v1::BarrierReply result;
-  for (const Roster::Worker* member : roster.Members()) {
+  for (const Roster::Worker* member : roster.MembersAt(barrier.step)) {
     const auto entered = barrier.entered.find(member->id);
     if (entered == barrier.entered.end()) return false;
     for (const auto& [key, value] : entered->second) (*result.mutable_sums())[key] += value;
@@ -87,7 +89,7 @@ bool BarrierTable::Evaluate(const Roster& roster, Turn& turn) {
 
 std::string BarrierTable::Missing(const Barrier& barrier, const Roster& roster) {
   std::vector<std::string> missing;
-  for (const Roster::Worker* member : roster.Members()) {
+  for (const Roster::Worker* member : roster.MembersAt(barrier.step)) {
     if (barrier.entered.count(member->id) == 0) missing.push_back(roster.Describe(member->id));
   }
   return absl::StrJoin(missing, ", ");

@@ -54,9 +54,10 @@ class BarrierTable {
   struct Barrier {
     std::map<uint64_t, std::map<std::string, double>> entered;  // by worker: its values
     std::vector<Call> calls;
+    uint64_t step = 0;  // BarrierRequest.step, the lowest that came; 0: counts all members
   };
 
-  // Erases it and answers true where every member has entered.
+  // Erases it and answers true where every member that it counts has entered.
   bool CompleteIfFull(const std::string& name, const Roster& roster, Turn& turn);
   const v1::BarrierReply* FindResult(const std::string& name) const;
   void KeepResult(const std::string& name, v1::BarrierReply result);

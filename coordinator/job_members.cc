@@ -46,7 +46,7 @@ absl::StatusOr<v1::RegisterReply> Job::Register(const v1::RegisterRequest& reque
   orphaned_at_ = absl::InfiniteFuture();
   Keep();
   if (view_.state() == v1::JOB_STATE_RUNNING && IsSync(spec())) {
-    roster_.SetJoining(request.worker(), true);
+    roster_.SetJoining(request.worker());
     AdmitJoining(turn);
     return reply;
   }
@@ -59,6 +59,7 @@ absl::StatusOr<v1::RegisterReply> Job::Register(const v1::RegisterRequest& reque
 void Job::AddMember(uint64_t worker, uint64_t first_step) {
   const Roster::Worker* found = roster_.Find(worker);
   if (found == nullptr) return;
+  roster_.Admit(worker, first_step);
   InsertMember(ChangeView(), found->rank, worker, first_step);
   last_generation_ = std::max(last_generation_, view_.generation()) + 1;
   view_.set_generation(last_generation_);
@@ -108,9 +109,9 @@ void Job::OnAdmitted(const std::vector<uint64_t>& joining, bool had_members,
                                        [&](uint64_t id) { return roster_.Find(id) != nullptr; });
   if (result.status.ok() && undisturbed) {
     for (const uint64_t id : joining) {
-      roster_.SetJoining(id, false);
-      InsertMember(ChangeView(), roster_.Find(id)->rank, id,
-                   had_members ? result.step + 1 : result.step);
+      const uint64_t first_step = had_members ? result.step + 1 : result.step;
+      roster_.Admit(id, first_step);
+      InsertMember(ChangeView(), roster_.Find(id)->rank, id, first_step);
       roster_.Touch(id, turn.now());
       spdlog::info("worker joins job={} worker={:016x} step={}", name(), id, result.step);
     }

@@ -182,10 +182,7 @@ void Job::BeginAttempt(const SharedManifest& source, Turn& turn) {
   resume.set_lost_steps(lost_before + undone_from_ - std::min(undone_from_, resume.step()));
   undone_from_ = 0;
   roster_.StartAttempt(resume.step(), view_.attempt() > 1, turn.now());
-  for (const uint64_t joining : roster_.Joining()) {
-    roster_.SetJoining(joining, false);
-    AddMember(joining, resume.step());
-  }
+  for (const uint64_t joining : roster_.Joining()) AddMember(joining, resume.step());
   for (v1::Member& member : *view_.mutable_members()) member.set_first_step(resume.step());
   StartRanges(source.get());
   view_.clear_initialiser();

@@ -27,6 +27,10 @@ void Roster::Load(const v1::JobRecord& record, absl::Time now) {
                                  .lease_end = now + options_.lease,
                                  .progressed = now};
   }
+  for (const v1::Member& member : record.view().members()) {
+    const auto found = workers_.find(member.worker());
+    if (found != workers_.end()) found->second.first_step = member.first_step();
+  }
   for (const v1::DepartedRecord& departed : record.departed()) {
     departed_[departed.worker()] = departed.why();
     departed_order_.push_back(departed.worker());
@@ -152,9 +156,16 @@ void Roster::Extend(absl::Duration deaf) {
   }
 }
 
-void Roster::SetJoining(uint64_t worker, bool joining) {
+void Roster::SetJoining(uint64_t worker) {
   const auto found = workers_.find(worker);
-  if (found != workers_.end()) found->second.joining = joining;
+  if (found != workers_.end()) found->second.joining = true;
+}
+
+void Roster::Admit(uint64_t worker, uint64_t first_step) {
+  const auto found = workers_.find(worker);
+  if (found == workers_.end()) return;
+  found->second.joining = false;
+  found->second.first_step = first_step;
 }
 
 void Roster::StartAttempt(uint64_t step, bool rollback, absl::Time now) {
@@ -162,6 +173,7 @@ void Roster::StartAttempt(uint64_t step, bool rollback, absl::Time now) {
   departed_examples_ = 0;
   for (auto& [id, worker] : workers_) {
     worker.step = step;
+    worker.first_step = step;
     worker.resumed = !rollback;
     worker.progressed = now;
     worker.progress.Clear();
@@ -189,6 +201,16 @@ std::vector<const Roster::Worker*> Roster::Members() const {
   std::sort(members.begin(), members.end(),
             [](const Worker* a, const Worker* b) { return a->rank < b->rank; });
   return members;
+}
+
+std::vector<const Roster::Worker*> Roster::MembersAt(uint64_t step) const {
+  const std::vector<const Worker*> members = Members();
+  if (step == 0) return members;
+  std::vector<const Worker*> counted;
+  for (const Worker* member : members) {
+    if (member->first_step < step) counted.push_back(member);
+  }
+  return counted.empty() ? members : counted;
 }
 
 std::vector<uint64_t> Roster::Joining() const {

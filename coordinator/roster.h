@@ -21,7 +21,8 @@ class Roster {
     uint64_t id = 0;  // its incarnation
     uint32_t rank = 0;
     std::string host;
-    bool joining = false;  // registered, but no member before a step boundary
+    bool joining = false;     // registered, but no member before a step boundary
+    uint64_t first_step = 0;  // of a member: the first that counts it
     absl::Time last_heard;
     absl::Time lease_end;
     absl::Time progressed;    // when its step last changed
@@ -55,7 +56,9 @@ class Roster {
   void Remove(uint64_t worker, const std::string& why);
   // We were deaf for so long: that counts against nobody.
   void Extend(absl::Duration deaf);
-  void SetJoining(uint64_t worker, bool joining);
+  void SetJoining(uint64_t worker);
+  // A member from now on; also of one that is.
+  void Admit(uint64_t worker, uint64_t first_step);
   // A new attempt begins at `step`. After a `rollback` the steps in heartbeats, which do not say of
   // which attempt they are, count for a worker from its first report on.
   void StartAttempt(uint64_t step, bool rollback, absl::Time now);
@@ -66,6 +69,9 @@ class Roster {
   const Worker* Find(uint64_t worker) const;
   // By rank; those that are no members yet left out.
   std::vector<const Worker*> Members() const;
+  // Who comes to a barrier of those that have done `step` steps: the members whose first step is
+  // before; all, where there is none such, or `step` is 0.
+  std::vector<const Worker*> MembersAt(uint64_t step) const;
   std::vector<uint64_t> Joining() const;
   bool empty() const { return workers_.empty(); }
   // "rank 1 (host-b)"

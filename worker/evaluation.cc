@@ -72,19 +72,27 @@ absl::StatusOr<Metrics> Evaluation::Alone(uint64_t step) {
   return Means(sums);
 }
 
+// None for a member that has run no step yet: the others' sums are without its own.
+BatchSlice Evaluation::ShareOf(const JobInfo& info, uint64_t step) const {
+  const std::vector<JobInfo::Member> members = MembersAt(info.members, step);
+  uint64_t index = 0;
+  bool counted = false;
+  for (const JobInfo::Member& member : members) {
+    index += member.rank < info.rank ? 1 : 0;
+    counted = counted || member.rank == info.rank;
+  }
+  return counted ? PartOf(parts_.test_examples, index, members.size()) : BatchSlice();
+}
+
 absl::StatusOr<Metrics> Evaluation::Together(const std::string& name, uint64_t step) {
   constexpr int kTries = 5;
   const absl::Duration timeout = absl::Milliseconds(parts_.spec.step_timeout_ms());
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const JobInfo info = parts_.session.Info();
-    uint64_t index = 0;
-    for (const JobInfo::Member& member : info.members) index += member.rank < info.rank ? 1 : 0;
-    const uint64_t members = std::max<uint64_t>(1, info.members.size());
-    WEIR_ASSIGN_OR_RETURN(
-        const Metrics mine,
-        SumsOver(PartOf(parts_.test_examples, std::min(index, members - 1), members), step));
+    WEIR_ASSIGN_OR_RETURN(const Metrics mine, SumsOver(ShareOf(info, step), step));
     const std::string barrier = attempt == 0 ? name : absl::StrCat(name, "-", attempt + 1);
-    WEIR_ASSIGN_OR_RETURN(const BarrierResult all, parts_.session.Barrier(barrier, mine, timeout));
+    WEIR_ASSIGN_OR_RETURN(const BarrierResult all,
+                          parts_.session.Barrier(barrier, mine, {timeout, step}));
     // A member that died, or views that differed: everybody sees the same sum, and tries again.
     const auto examples = all.sums.find(kExamples);
     if (examples != all.sums.end() &&

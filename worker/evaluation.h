@@ -17,12 +17,14 @@ class Evaluation {
 
   // By this worker alone. `step` as below.
   absl::StatusOr<Metrics> Alone(uint64_t step);
-  // By all live members, each its part, meeting in the barriers `name`...; everybody gets the
-  // result. `step`: the weights after all steps before it (`sync`; 0: as they are). Errors: those
-  // of Pull and Barrier; Unavailable - members came and went all the time.
+  // By all live members that have run one of the steps before `step`, each its part, meeting in the
+  // barriers `name`...; everybody gets the result. `step`: the weights after all steps before it
+  // (`sync`; 0: as they are). Errors: those of Pull and Barrier; Unavailable - members came and
+  // went all the time.
   absl::StatusOr<Metrics> Together(const std::string& name, uint64_t step);
 
  private:
+  BatchSlice ShareOf(const JobInfo& info, uint64_t step) const;
   absl::StatusOr<Metrics> SumsOver(const BatchSlice& slice, uint64_t step);
 
   TrainingParts& parts_;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/data/batch_slices.h"
 #include "worker/job_extents.h"
 
 namespace weir {
@@ -39,12 +40,14 @@ std::vector<uint64_t> FirstGroupSteps(const JobInfo& info, uint64_t first_step, 
   return steps;
 }
 
-uint64_t FirstStep(const JobInfo& info, bool sync) {
-  uint64_t first = info.resume_step;
+// Not behind the end: a joiner would wait there for steps that nobody runs.
+uint64_t FirstStep(const JobInfo& info, const v1::JobSpec& spec) {
+  if (spec.regime().kind() != v1::REGIME_SYNC) return info.resume_step;
+  uint64_t first = 0;
   for (const JobInfo::Member& member : info.members) {
-    if (sync && member.rank == info.rank) first = std::max(first, member.first_step);
+    if (member.rank == info.rank) first = std::min(member.first_step, TotalSteps(spec));
   }
-  return first;
+  return std::max(first, info.resume_step);
 }
 
 double ValueOr(const std::map<std::string, double>& values, const std::string& name,
@@ -60,12 +63,12 @@ TrainingAttempt::TrainingAttempt(TrainingParts& parts, const JobInfo& info)
       info_(info),
       sync_(parts.spec.regime().kind() == v1::REGIME_SYNC),
       timeout_(absl::Milliseconds(parts.spec.step_timeout_ms())),
-      updates_(
-          parts.client,
-          FirstGroupSteps(info, FirstStep(info, sync_), parts.runner.declaration().groups.size()),
-          timeout_),
+      updates_(parts.client,
+               FirstGroupSteps(info, FirstStep(info, parts.spec),
+                               parts.runner.declaration().groups.size()),
+               timeout_),
       evaluation_(parts),
-      first_step_(FirstStep(info, sync_)),
+      first_step_(FirstStep(info, parts.spec)),
       step_(first_step_) {}
 
 absl::StatusOr<RunSummary> TrainingAttempt::Run() {
@@ -88,8 +91,7 @@ absl::Status TrainingAttempt::Start() {
   if (info_.state == JobState::kInitialising && info_.initialiser)
     WEIR_RETURN_IF_ERROR(Initialise());
   PullOptions options;
-  // Whoever joins after the last step pulls what it left.
-  options.step = sync_ ? std::min(first_step_, TotalSteps(parts_.spec)) : 0;
+  options.step = sync_ ? first_step_ : 0;
   WEIR_ASSIGN_OR_RETURN(const PullStats pulled,
                         parts_.client.Pull(parts_.runner.Storage(), options));
   spdlog::info("training attempt={} rank={} step={} checkpoint={}", info_.attempt, info_.rank,
@@ -188,9 +190,14 @@ absl::Status TrainingAttempt::PushState() {
   return updates_.PushState(AsPushed(state), step_);
 }
 
+BarrierOptions TrainingAttempt::Meeting() const {
+  return {timeout_, sync_ ? step_ : 0};
+}
+
 bool TrainingAttempt::lowest() const {
   const JobInfo info = parts_.session.Info();
-  return info.members.empty() || info.members.front().rank == info.rank;
+  const auto members = MembersAt(info.members, sync_ ? step_ : 0);
+  return members.empty() || members.front().rank == info.rank;
 }
 
 double TrainingAttempt::TrainSeconds() const {
@@ -220,14 +227,13 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
     mine["loss"] = loss->second;
     mine["losses"] = 1;
   }
-  WEIR_ASSIGN_OR_RETURN(const BarrierResult all, parts_.session.Barrier("end", mine, timeout_));
+  WEIR_ASSIGN_OR_RETURN(const BarrierResult all, parts_.session.Barrier("end", mine, Meeting()));
   WEIR_RETURN_IF_ERROR(SaveFinal(summary));
-  WEIR_RETURN_IF_ERROR(parts_.session.Barrier("saved", {}, timeout_).status());
+  WEIR_RETURN_IF_ERROR(parts_.session.Barrier("saved", {}, Meeting()).status());
   // Asked while nobody can have left yet.
   summary.lead = lowest();
-  WEIR_ASSIGN_OR_RETURN(
-      const Metrics test,
-      evaluation_.Together("evaluate-final", sync_ ? TotalSteps(parts_.spec) : 0));
+  WEIR_ASSIGN_OR_RETURN(const Metrics test,
+                        evaluation_.Together("evaluate-final", sync_ ? step_ : 0));
   if (summary.lead) parts_.log.AddEvaluation(step_, position_, test);
 
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
@@ -235,8 +241,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   summary.test_loss = ValueOr(test, "loss", kNone);
   summary.train_loss = ValueOr(all.sums, "loss", kNone) / ValueOr(all.sums, "losses", 1);
   const double steps = ValueOr(all.sums, "steps", 0);
-  summary.steps =
-      sync_ ? TotalSteps(parts_.spec) : info_.resume_step + static_cast<uint64_t>(steps);
+  summary.steps = sync_ ? step_ : info_.resume_step + static_cast<uint64_t>(steps);
   summary.examples =
       info_.resume_examples + static_cast<uint64_t>(ValueOr(all.sums, "examples", 0));
   summary.samples_per_second = ValueOr(all.sums, "rate", 0);

@@ -36,7 +36,9 @@ class TrainingAttempt {
   absl::StatusOr<RunSummary> End();
   absl::StatusOr<RunSummary> EndEarly();
   absl::Status SaveFinal(RunSummary& summary);
-  bool lowest() const;
+  // For barriers: among those that have done the same steps.
+  BarrierOptions Meeting() const;
+  bool lowest() const;  // of them
   double TrainSeconds() const;
 
   TrainingParts& parts_;

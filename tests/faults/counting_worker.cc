@@ -155,12 +155,12 @@ std::string CountingWorker::WeightText() const {
 }
 
 absl::Status CountingWorker::Finish() {
-  WEIR_RETURN_IF_ERROR(job_.session->Barrier("end", {}, options_.timeout).status());
+  WEIR_RETURN_IF_ERROR(job_.session->Barrier("end", {}, {options_.timeout}).status());
   WEIR_RETURN_IF_ERROR(Pull());
   const JobInfo info = job_.session->Info();
   Say(absl::StrCat("finished weight=", WeightText(), " attempt=", info.attempt,
                    " lost=", info.lost_steps));
-  WEIR_RETURN_IF_ERROR(job_.session->Barrier("done", {}, options_.timeout).status());
+  WEIR_RETURN_IF_ERROR(job_.session->Barrier("done", {}, {options_.timeout}).status());
   return job_.session->Leave(/*finished=*/true, "");
 }
 

@@ -111,7 +111,7 @@ TEST_F(ClusterClient, JobRunsFromJoinToTheEnd) {
   for (size_t i = 0; i < 2; ++i) {
     threads.emplace_back([&, i] {
       const auto result = jobs[i].session->Barrier("end", {{"hits", 1.0 + static_cast<double>(i)}},
-                                                   absl::Seconds(30));
+                                                   {absl::Seconds(30)});
       ASSERT_THAT(result, IsOk());
       EXPECT_EQ(result->members, 2u);
       EXPECT_EQ(result->sums.at("hits"), 3);
@@ -217,7 +217,7 @@ TEST_F(ClusterClient, TrainingGoesOnWhileTheCoordinatorIsRestarted) {
   WEIR_EXPECT_OK(cluster_->RestartCoordinator());
   const uint64_t before = pushes;
   while (pushes < before + 20) absl::SleepFor(absl::Milliseconds(5));
-  EXPECT_THAT(jobs[0].session->Barrier("after", {}, absl::Seconds(30)), IsOk());
+  EXPECT_THAT(jobs[0].session->Barrier("after", {}, {absl::Seconds(30)}), IsOk());
   stop = true;
   training.join();
 }

@@ -91,7 +91,7 @@ class MeetingSession final : public JobSession {
   }
   absl::StatusOr<BarrierResult> Barrier(const std::string& name,
                                         const std::map<std::string, double>& values,
-                                        absl::Duration) override {
+                                        const BarrierOptions&) override {
     return meeting_.Enter(name, values);
   }
   absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples) override {

@@ -14,6 +14,15 @@ BatchSlice PartOf(uint64_t size, uint64_t index, uint64_t parts) {
   return part;
 }
 
+std::vector<JobInfo::Member> MembersAt(const std::vector<JobInfo::Member>& members,
+                                       uint64_t steps) {
+  std::vector<JobInfo::Member> counted;
+  for (const JobInfo::Member& member : members) {
+    if (member.first_step < steps) counted.push_back(member);
+  }
+  return counted.empty() ? members : counted;
+}
+
 BatchSlice SyncSlice(const SyncData& data, uint64_t step,
                      const std::vector<JobInfo::Member>& members, uint32_t rank) {
   const uint64_t per_epoch = (data.train_examples + data.global_batch - 1) / data.global_batch;

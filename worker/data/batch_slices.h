@@ -28,6 +28,10 @@ struct SyncData {
 BatchSlice SyncSlice(const SyncData& data, uint64_t step,
                      const std::vector<JobInfo::Member>& members, uint32_t rank);
 
+// Those of `members` that have run one of the first `steps` steps; all, where none has or `steps`
+// is 0. So many meet in a barrier of that step.
+std::vector<JobInfo::Member> MembersAt(const std::vector<JobInfo::Member>& members, uint64_t steps);
+
 // The share of the `index`th of `parts` workers in `size` items: evaluation.
 BatchSlice PartOf(uint64_t size, uint64_t index, uint64_t parts);
 

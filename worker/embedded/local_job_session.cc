@@ -259,7 +259,7 @@ absl::Status LocalJobSession::ReportInitialised() {
 
 absl::StatusOr<BarrierResult> LocalJobSession::Barrier(const std::string&,
                                                        const std::map<std::string, double>& values,
-                                                       absl::Duration) {
+                                                       const BarrierOptions&) {
   return BarrierResult{values, 1};
 }
 

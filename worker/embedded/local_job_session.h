@@ -48,7 +48,7 @@ class LocalJobSession final : public JobSession {
   absl::Status ReportInitialised() override;
   absl::StatusOr<BarrierResult> Barrier(const std::string& name,
                                         const std::map<std::string, double>& values,
-                                        absl::Duration timeout) override;
+                                        const BarrierOptions& options) override;
   absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples) override;
   void ReportProgress(const Progress& progress) override;
   absl::StatusOr<std::string> SaveCheckpoint(const std::map<std::string, double>& metrics) override;

@@ -23,17 +23,17 @@ struct JobInfo {
   uint64_t generation = 0;
   JobState state = JobState::kWaiting;
   std::string message;
-  bool member = false;       // this worker is one
+  bool member = false;  // this worker is one
   uint32_t rank = 0;
   struct Member {
     uint32_t rank = 0;
     uint64_t first_step = 0;  // sync: the first step that counts it
   };
   std::vector<Member> members;  // by rank
-  uint32_t servers = 0;      // that hold the job's variables; 0: not placed yet
-  bool initialiser = false;  // this worker assigns the initial values
-  bool stop = false;         // end after the current step
-  std::string checkpoint_id; // the attempt started from it; empty: from initial values
+  uint32_t servers = 0;         // that hold the job's variables; 0: not placed yet
+  bool initialiser = false;     // this worker assigns the initial values
+  bool stop = false;            // end after the current step
+  std::string checkpoint_id;    // the attempt started from it; empty: from initial values
   uint64_t resume_step = 0;
   uint64_t resume_examples = 0;
   std::vector<uint64_t> resume_group_steps;  // [0] state, then by group
@@ -50,8 +50,14 @@ struct TakenRanges {
   bool end_of_data = false;
 };
 
+struct BarrierOptions {
+  absl::Duration timeout = absl::Minutes(10);
+  // `sync`: the steps done by those who meet. Waits for the members whose first step is before, not
+  // for one that joins beside them; where there is none such, and with 0, for all members.
+  uint64_t step = 0;
+};
 struct BarrierResult {
-  std::map<std::string, double> sums;  // over the members
+  std::map<std::string, double> sums;  // over the members it waits for
   uint32_t members = 0;
 };
 
@@ -75,15 +81,15 @@ class JobSession {
   virtual absl::Status Declare(const Declaration& declaration) = 0;
 
   // Returns when the job runs, or initialises and this worker is the initialiser.
-  // Errors: FailedPrecondition - finished or failed, with its message; Aborted - no longer a member;
-  // DeadlineExceeded - says what is missing.
+  // Errors: FailedPrecondition - finished or failed, with its message; Aborted - no longer a
+  // member; DeadlineExceeded - says what is missing.
   virtual absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration timeout) = 0;
   virtual absl::Status ReportInitialised() = 0;
 
   // Counts workers. Names are unique within an attempt.
   virtual absl::StatusOr<BarrierResult> Barrier(const std::string& name,
                                                 const std::map<std::string, double>& values,
-                                                absl::Duration timeout) = 0;
+                                                const BarrierOptions& options) = 0;
 
   // Ranges of about `examples` more; waits and retries while the coordinator is away.
   virtual absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples) = 0;

@@ -100,6 +100,50 @@ TEST_F(CoordinatorData, BarrierCountsWorkersNotMessages) {
   EXPECT_FALSE(Enter(1, "other", 1)->has_value());
 }
 
+// Workers 1 and 2 meet after 41 and 42 steps; worker 3 counts from step 42, so it comes after 43.
+TEST_F(CoordinatorData, OneThatJoinsBesideABarrierIsNotWaitedFor) {
+  v1::JobSpec spec = SyncJob(3);
+  spec.set_min_workers(2);
+  RunJob(spec, {1, 2});
+  WEIR_ASSERT_OK(Beat(1, 40));
+  const auto enter = [this](uint64_t worker, uint64_t step) {
+    return Enter(worker, absl::StrCat("evaluate-", step), 1, absl::Minutes(1), step);
+  };
+  const auto open = enter(1, 41);
+  WEIR_ASSERT_OK(Join(3, spec));
+  ASSERT_EQ(View().members(2).first_step(), 42);
+  enter(2, 41);
+  ASSERT_TRUE(open->has_value());
+  EXPECT_EQ((**open)->members(), 2);
+  const auto next = enter(1, 42);
+  enter(2, 42);
+  EXPECT_TRUE(next->has_value());
+  const auto together = enter(1, 43);
+  enter(2, 43);
+  EXPECT_FALSE(together->has_value());
+  enter(3, 43);
+  ASSERT_TRUE(together->has_value());
+  EXPECT_EQ((**together)->sums().at("value"), 3);
+  Enter(1, "all", 1);
+  EXPECT_FALSE(Enter(2, "all", 1)->has_value()) << "without a step all members are counted";
+}
+
+// The job ends with step 42, before the first step of worker 2.
+TEST_F(CoordinatorData, OneThatJoinsAtTheEndGetsTheResultOfTheOthers) {
+  v1::JobSpec spec = SyncJob(2);
+  spec.set_min_workers(1);
+  RunJob(spec, {1});
+  WEIR_ASSERT_OK(Beat(1, 40));
+  WEIR_ASSERT_OK(Join(2, spec));
+  const auto early = Enter(2, "end", 100, absl::Minutes(1), 42);
+  EXPECT_FALSE(early->has_value());
+  Enter(1, "end", 1, absl::Minutes(1), 42);
+  ASSERT_TRUE(early->has_value());
+  EXPECT_EQ((**early)->sums().at("value"), 1);
+  WEIR_ASSERT_OK(Leave(1, true));
+  EXPECT_TRUE(Enter(2, "saved", 1, absl::Minutes(1), 42)->has_value()) << "nobody else is left";
+}
+
 TEST_F(CoordinatorData, DeadWorkerLeavesTheBarrier) {
   RunJob(SyncJob(3), {1, 2, 3});
   const auto first = Enter(1, "end", 1);

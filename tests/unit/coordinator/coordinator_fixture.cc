@@ -118,13 +118,15 @@ absl::Status CoordinatorTest::Mark(uint64_t worker, uint64_t consumed) {
 }
 
 Pending<v1::BarrierReply> CoordinatorTest::Enter(uint64_t worker, const std::string& name,
-                                                 double value, absl::Duration timeout) {
+                                                 double value, absl::Duration timeout,
+                                                 uint64_t step) {
   v1::BarrierRequest request;
   request.set_run_id(run_of_[worker]);
   request.set_worker(worker);
   request.set_name(name);
   request.set_attempt(View().attempt());
   (*request.mutable_values())["value"] = value;
+  request.set_step(step);
   return Start<v1::BarrierReply>([&](Coordinator::Done<v1::BarrierReply> done) {
     coordinator_->Barrier(request, clock_.Now() + timeout, std::move(done));
   });

@@ -63,7 +63,7 @@ class CoordinatorTest : public ::testing::Test {
   absl::Status Leave(uint64_t worker, bool finished, const std::string& reason = "");
   absl::Status Mark(uint64_t worker, uint64_t consumed = 0);
   Pending<v1::BarrierReply> Enter(uint64_t worker, const std::string& name, double value,
-                                  absl::Duration timeout = absl::Minutes(1));
+                                  absl::Duration timeout = absl::Minutes(1), uint64_t step = 0);
   Pending<v1::SaveCheckpointReply> Save(absl::Duration timeout = absl::Minutes(1));
   absl::StatusOr<v1::TakeRangesReply> Take(uint64_t worker, uint64_t request, uint64_t examples,
                                            uint64_t consumed = 0);

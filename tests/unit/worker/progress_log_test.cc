@@ -23,7 +23,7 @@ class QuietSession final : public JobSession {
   absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration) override { return JobInfo(); }
   absl::Status ReportInitialised() override { return absl::OkStatus(); }
   absl::StatusOr<BarrierResult> Barrier(const std::string&, const std::map<std::string, double>&,
-                                        absl::Duration) override {
+                                        const BarrierOptions&) override {
     return BarrierResult();
   }
   absl::StatusOr<TakenRanges> TakeRanges(uint64_t) override { return TakenRanges(); }

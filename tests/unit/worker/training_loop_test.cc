@@ -46,8 +46,9 @@ class FakeSession final : public JobSession {
   }
   absl::StatusOr<BarrierResult> Barrier(const std::string& name,
                                         const std::map<std::string, double>& values,
-                                        absl::Duration) override {
+                                        const BarrierOptions& options) override {
     calls_.push_back("barrier " + name);
+    barrier_steps.push_back(options.step);
     if (at_barrier) at_barrier(name);
     BarrierResult result{values, static_cast<uint32_t>(info.members.size())};
     for (auto& [key, sum] : result.sums) sum *= alike;
@@ -77,6 +78,7 @@ class FakeSession final : public JobSession {
   double alike = 1;  // members that bring to a barrier what this one brings
   std::vector<DataRange> ranges;
   std::vector<Progress> reported;
+  std::vector<uint64_t> barrier_steps;
 
  private:
   Calls& calls_;
@@ -320,6 +322,34 @@ TEST_F(TrainingLoopTest, AJoinerDoesNotMakeUpForEvaluationsBeforeItsTime) {
   WEIR_ASSERT_OK(Run());
   EXPECT_EQ(client_.pushes.size(), 2u);
   EXPECT_THAT(calls_, Not(Contains("pull 9")));
+}
+
+// The job has ended when it comes: it brings nothing, but it is not left waiting for a step that
+// nobody runs.
+TEST_F(TrainingLoopTest, AJoinerWhoseFirstStepIsBehindTheEndMeetsTheOthersThere) {
+  session_.info.initialiser = false;
+  session_.info.state = JobState::kRunning;
+  session_.info.members = {{0, 5}};
+  WEIR_ASSERT_OK(Run());
+  EXPECT_TRUE(client_.pushes.empty());
+  EXPECT_THAT(calls_,
+              AllOf(Contains("pull 3"), Contains("barrier end"), Contains("leave finished")));
+}
+
+TEST_F(TrainingLoopTest, BarriersSayTheStepsDoneInSyncOnly) {
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(session_.barrier_steps, ElementsAre(3, 3, 3));
+  session_.barrier_steps.clear();
+  spec_.mutable_regime()->set_kind(v1::REGIME_ASYNC);
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(session_.barrier_steps, ElementsAre(0, 0, 0));
+}
+
+// Rank 1 joins with step 3, behind the last one: the test set is divided without it.
+TEST_F(TrainingLoopTest, AnEvaluationIsDividedAmongThoseThatHaveRunItsSteps) {
+  session_.info.members = {{0, 0}, {1, 3}};
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_EQ(summary.test_accuracy, 0.5);
 }
 
 TEST_F(TrainingLoopTest, AsyncTakesRangesUntilTheDataEnds) {
