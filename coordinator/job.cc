@@ -156,12 +156,13 @@ void Job::Stop(const std::string& reason, Turn& turn) {
   const std::string message =
       absl::StrCat("stopped by command", reason.empty() ? "" : ": ", reason);
   spdlog::info("job stops job={} reason=\"{}\"", name(), reason);
-  if (view_.state() != v1::JOB_STATE_RUNNING || roster_.empty()) {
+  if (view_.state() != v1::JOB_STATE_RUNNING) {
     End(v1::JOB_STATE_FAILED, message, turn);
     return;
   }
   ChangeView().set_stop(true);
   view_.set_message(message);
+  if (roster_.Members().empty()) AfterDeparture(message, turn);
 }
 
 void Job::End(v1::JobState state, const std::string& message, Turn& turn) {

@@ -32,6 +32,9 @@ void InsertMember(v1::JobView& view, uint32_t rank, uint64_t worker, uint64_t fi
 
 absl::StatusOr<v1::RegisterReply> Job::Register(const v1::RegisterRequest& request, Turn& turn) {
   const bool known = roster_.Find(request.worker()) != nullptr;
+  if (view_.stop() && !known) {
+    return absl::FailedPreconditionError(absl::StrCat("job '", name(), "' is being stopped"));
+  }
   WEIR_ASSIGN_OR_RETURN(const uint32_t rank, roster_.Add(request.worker(), request.wanted_rank(),
                                                          request.host(), turn.now()));
   v1::RegisterReply reply;
@@ -70,7 +73,7 @@ void Job::AddMember(uint64_t worker, uint64_t first_step) {
 void Job::AdmitJoining(Turn& turn) {
   const std::vector<uint64_t> joining = roster_.Joining();
   if (joining.empty() || change_ != nullptr || saver_.cutting() || turn.now() < admit_at_ ||
-      view_.state() != v1::JOB_STATE_RUNNING) {
+      view_.stop() || view_.state() != v1::JOB_STATE_RUNNING) {
     return;
   }
   const bool had_members = view_.members_size() > 0;
@@ -166,6 +169,9 @@ void Job::RemoveWorker(uint64_t worker, const std::string& why, bool finished, T
 void Job::AfterDeparture(const std::string& why, Turn& turn) {
   Keep();
   if (!live()) return;
+  if (view_.stop() && roster_.Members().empty()) {
+    for (const uint64_t worker : roster_.Joining()) RemoveWorker(worker, why, false, turn);
+  }
   if (!roster_.empty()) {
     if (view_.state() == v1::JOB_STATE_INITIALISING) ElectInitialiser();
     if (view_.state() == v1::JOB_STATE_WAITING) TryStart(turn);
@@ -174,7 +180,7 @@ void Job::AfterDeparture(const std::string& why, Turn& turn) {
   }
   barriers_.Evaluate(roster_, turn);
   if (view_.stop()) {
-    End(v1::JOB_STATE_FAILED, view_.message(), turn);
+    TickOrphan(turn);
   } else if (any_finished_) {
     End(v1::JOB_STATE_FINISHED, "", turn);
   } else if (view_.shard_map().version() == 0) {
@@ -221,13 +227,18 @@ void Job::EndLeases(Turn& turn) {
   AfterDeparture(why, turn);
 }
 
+// Nobody is left, for too long or because the job was stopped: what it has done is saved if it
+// asked for that. A stopped job is saved here and not by a worker, which would wait for a cut while
+// another is in a step that waits for it.
 void Job::TickOrphan(Turn& turn) {
-  if (turn.now() - orphaned_at_ < OrphanTtl(spec()) || ending_orphan_) return;
+  if (!roster_.empty() || ending_orphan_) return;
+  if (!view_.stop() && turn.now() - orphaned_at_ < OrphanTtl(spec())) return;
   ending_orphan_ = true;
   const auto end = [](Job& job, Turn& later) {
     job.ending_orphan_ = false;
     if (!job.live() || !job.roster_.empty()) return;  // somebody has come meanwhile
-    job.End(v1::JOB_STATE_FAILED, "orphaned: no worker came back", later);
+    job.End(v1::JOB_STATE_FAILED,
+            job.view_.stop() ? job.view_.message() : "orphaned: no worker came back", later);
   };
   const v1::CheckpointSpec& wanted = spec().checkpoint();
   const bool saves = wanted.at_end() || wanted.every().unit_case() != v1::Extent::UNIT_NOT_SET;

@@ -249,14 +249,14 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   return summary;
 }
 
-// Stopped by command: the others may be at other steps, so nobody waits for anybody.
+// Stopped by command: the others may be at other steps, so nobody waits for anybody. The
+// coordinator saves the checkpoint when all have left, with the state that they push here.
 absl::StatusOr<RunSummary> TrainingAttempt::EndEarly() {
   spdlog::info("stopped by command step={}", step_);
   WEIR_RETURN_IF_ERROR(PushState());
   RunSummary summary;
   summary.stopped = true;
   summary.lead = lowest();
-  WEIR_RETURN_IF_ERROR(SaveFinal(summary));
   summary.test_accuracy = summary.test_loss = std::numeric_limits<double>::quiet_NaN();
   summary.train_loss = ValueOr(parts_.log.last_metrics(), "loss", summary.test_loss);
   summary.steps = step_;

@@ -345,5 +345,42 @@ TEST_F(CoordinatorCheckpoints, OrphanIsSavedBeforeItEnds) {
   EXPECT_THAT(List(), SizeIs(1));
 }
 
+// Worker 1 has seen the stop and left, worker 2 is in a step still: nothing may wait for it. The
+// checkpoint is taken when it has left too.
+TEST_F(CoordinatorCheckpoints, StoppedJobIsSavedWhenItsWorkersHaveLeft) {
+  for (v1::JobSpec spec : {SyncJob(2), AsyncJob(2)}) {
+    spec.set_name(spec.regime().kind() == v1::REGIME_SYNC ? "job" : "async");
+    spec.mutable_checkpoint()->set_at_end(true);
+    servers_.save.calls.clear();
+    RunJob(spec, {1, 2});
+    v1::StopJobRequest stop;
+    stop.set_job(spec.name());
+    WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
+    WEIR_ASSERT_OK(Leave(1, true));
+    EXPECT_THAT(servers_.save.calls, IsEmpty());
+    EXPECT_THAT(Join(3, spec), HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("stop")));
+    WEIR_ASSERT_OK(Leave(2, true));
+    EXPECT_THAT(servers_.save.calls, SizeIs(2));
+    EXPECT_EQ(View(spec.name()).state(), v1::JOB_STATE_FAILED);
+    EXPECT_THAT(View(spec.name()).message(), HasSubstr("stopped by command"));
+    v1::ListCheckpointsRequest list;
+    list.set_job(spec.name());
+    WEIR_ASSERT_OK_AND_ASSIGN(const auto saved, Call(&Coordinator::ListCheckpoints, list));
+    EXPECT_THAT(saved.manifests(), SizeIs(1));
+  }
+}
+
+TEST_F(CoordinatorCheckpoints, StoppedOrphanIsSavedAtOnce) {
+  v1::JobSpec spec = SyncJob(1);
+  spec.mutable_checkpoint()->set_at_end(true);
+  RunJob(spec, {1});
+  WEIR_ASSERT_OK(Leave(1, false, "power"));
+  v1::StopJobRequest stop;
+  stop.set_job("job");
+  WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
+  EXPECT_THAT(servers_.save.calls, SizeIs(2));
+  EXPECT_EQ(View().state(), v1::JOB_STATE_FAILED);
+}
+
 }  // namespace
 }  // namespace weir

@@ -371,7 +371,7 @@ TEST_F(TrainingLoopTest, AnInterruptedWorkerLeavesTheJob) {
   EXPECT_EQ(calls_.back(), "leave interrupted");
 }
 
-TEST_F(TrainingLoopTest, AJobStoppedByCommandIsSavedAndLeft) {
+TEST_F(TrainingLoopTest, AJobStoppedByCommandIsLeftWithItsStatePushedForTheCoordinatorToSave) {
   client_.before_push = [&](const PushOptions& options) {
     session_.info.stop = options.step == 1;
     return absl::OkStatus();
@@ -379,8 +379,8 @@ TEST_F(TrainingLoopTest, AJobStoppedByCommandIsSavedAndLeft) {
   WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
   EXPECT_TRUE(summary.stopped);
   EXPECT_EQ(summary.steps, 2u);
-  EXPECT_THAT(calls_,
-              AllOf(Contains("save"), Contains("leave finished"), Not(Contains("barrier end"))));
+  EXPECT_THAT(calls_, AllOf(Contains("state 2"), Not(Contains("save")), Contains("leave finished"),
+                            Not(Contains("barrier end"))));
 }
 
 TEST_F(TrainingLoopTest, ACheckpointThatFailsDoesNotCostTheEvaluation) {
