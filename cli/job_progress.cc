@@ -7,32 +7,9 @@
 #include "absl/strings/str_format.h"
 #include "cli/human.h"
 #include "cli/reports.h"
+#include "rpc/job_length.h"
 
 namespace weir {
-namespace {
-
-uint64_t GlobalBatch(const v1::JobSpec& spec) {
-  const v1::DataSpec::Batch& batch = spec.data().batch();
-  const uint64_t replicas = std::max<uint64_t>(1, spec.replicas_per_worker()) * spec.workers();
-  return batch.has_global() ? batch.global() : batch.per_replica() * replicas;
-}
-
-// The job's length in examples; 0: unknown.
-double LengthInExamples(const v1::JobSpec& spec) {
-  switch (spec.length().unit_case()) {
-    case v1::Extent::kEpochs:
-      return spec.length().epochs() * static_cast<double>(spec.train_examples());
-    case v1::Extent::kSteps:
-      return static_cast<double>(spec.length().steps()) * static_cast<double>(GlobalBatch(spec));
-    case v1::Extent::kExamples:
-      return static_cast<double>(spec.length().examples());
-    default:
-      return 0;
-  }
-}
-
-}  // namespace
-
 JobProgress ProgressOf(const v1::JobStatus& job) {
   JobProgress all;
   all.examples = job.view().resume().examples();
@@ -55,7 +32,7 @@ JobProgress ProgressOf(const v1::JobStatus& job) {
   const v1::JobSpec& spec = job.view().spec();
   const double examples = static_cast<double>(all.examples);
   if (spec.train_examples() > 0) all.epoch = examples / static_cast<double>(spec.train_examples());
-  const double length = LengthInExamples(spec);
+  const auto length = static_cast<double>(TotalExamples(spec));
   if (length > 0) all.fraction = std::min(1.0, examples / length);
   return all;
 }

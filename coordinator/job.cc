@@ -10,6 +10,7 @@
 #include "coordinator/job_spec_check.h"
 #include "coordinator/placement.h"
 #include "rpc/errors.h"
+#include "rpc/job_length.h"
 
 namespace weir {
 namespace {
@@ -27,9 +28,9 @@ uint64_t UnixMillis(absl::Time time) {
 }
 
 absl::optional<RangeDispenser> MakeRanges(const v1::JobSpec& spec) {
-  if (IsSync(spec) || spec.train_examples() == 0 || PerWorkerBatch(spec) == 0) return {};
+  if (IsSync(spec) || !DividesData(spec)) return {};
   return RangeDispenser({.epoch_examples = spec.train_examples(),
-                         .batch = PerWorkerBatch(spec),
+                         .batch = AsyncBatch(spec),
                          .total_examples = TotalExamples(spec)});
 }
 
@@ -197,9 +198,8 @@ uint64_t Job::ExamplesDone() const {
 }
 
 uint64_t Job::StepsDone() const {
-  const uint64_t batch = PerWorkerBatch(spec());
-  if (IsSync(spec()) || batch == 0) return roster_.highest_step();
-  return view_.resume().step() + roster_.examples() / batch;
+  if (IsSync(spec()) || !DividesData(spec())) return roster_.highest_step();
+  return view_.resume().step() + roster_.examples() / AsyncBatch(spec());
 }
 
 v1::JobStatus Job::Status(absl::Time now) const {

@@ -119,34 +119,6 @@ uint32_t MinWorkers(const v1::JobSpec& spec) {
   return spec.min_workers() == 0 ? spec.workers() : spec.min_workers();
 }
 
-uint64_t PerWorkerBatch(const v1::JobSpec& spec) {
-  const v1::DataSpec::Batch& batch = spec.data().batch();
-  if (batch.has_per_replica()) {
-    return batch.per_replica() * std::max<uint32_t>(1, spec.replicas_per_worker());
-  }
-  return (batch.global() + spec.workers() - 1) / spec.workers();
-}
-
-uint64_t TotalExamples(const v1::JobSpec& spec) {
-  const uint64_t set = spec.train_examples();
-  switch (spec.length().unit_case()) {
-    case v1::Extent::kEpochs:
-      return static_cast<uint64_t>(std::llround(spec.length().epochs() * static_cast<double>(set)));
-    case v1::Extent::kExamples:
-      return spec.length().examples();
-    case v1::Extent::kSteps: {
-      // An epoch's last batch may be short, and counts as a step all the same.
-      const uint64_t batch = PerWorkerBatch(spec);
-      if (batch == 0 || set == 0) return 0;
-      const uint64_t steps_per_epoch = (set + batch - 1) / batch;
-      const uint64_t steps = spec.length().steps();
-      return steps / steps_per_epoch * set + std::min(set, steps % steps_per_epoch * batch);
-    }
-    default:
-      return 0;
-  }
-}
-
 absl::Duration StepTimeout(const v1::JobSpec& spec) {
   return spec.step_timeout_ms() == 0 ? absl::Minutes(10)
                                      : absl::Milliseconds(spec.step_timeout_ms());

@@ -15,10 +15,6 @@ absl::Status CheckJobSpec(const v1::JobSpec& spec);
 
 // Workers that the job waits for before it starts.
 uint32_t MinWorkers(const v1::JobSpec& spec);
-// Examples of one worker's batch; 0: the job has no data of its own.
-uint64_t PerWorkerBatch(const v1::JobSpec& spec);
-// Examples until the end of an `async` job with a training set.
-uint64_t TotalExamples(const v1::JobSpec& spec);
 absl::Duration StepTimeout(const v1::JobSpec& spec);
 absl::Duration OrphanTtl(const v1::JobSpec& spec);
 bool IsSync(const v1::JobSpec& spec);

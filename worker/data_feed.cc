@@ -6,7 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "common/status_macros.h"
-#include "worker/job_extents.h"
+#include "rpc/job_length.h"
 
 namespace weir {
 namespace {

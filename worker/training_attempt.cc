@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "rpc/job_length.h"
 #include "worker/data/batch_slices.h"
-#include "worker/job_extents.h"
 
 namespace weir {
 namespace {

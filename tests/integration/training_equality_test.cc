@@ -13,10 +13,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "rpc/job_length.h"
 #include "tests/integration/small_training.h"
 #include "tests/support/status_matchers.h"
 #include "worker/data/batch.h"
-#include "worker/job_extents.h"
 
 namespace weir {
 namespace {

@@ -14,35 +14,13 @@
 #include "common/clock.h"
 #include "common/random_id.h"
 #include "common/status_macros.h"
+#include "rpc/job_length.h"
 #include "sharding/layout.h"
 
 namespace weir {
 namespace {
 
 using ::google::protobuf::util::MessageDifferencer;
-
-uint64_t BatchOf(const v1::JobSpec& spec) {
-  const auto& batch = spec.data().batch();
-  const uint64_t replicas = std::max<uint64_t>(1, spec.replicas_per_worker());
-  return std::max<uint64_t>(1,
-                            batch.has_global() ? batch.global() : batch.per_replica() * replicas);
-}
-
-// As a coordinator counts.
-uint64_t TotalExamples(const v1::JobSpec& spec) {
-  const v1::Extent& length = spec.length();
-  const uint64_t set = spec.train_examples();
-  if (length.has_examples()) return length.examples();
-  if (length.has_epochs()) {
-    return static_cast<uint64_t>(std::llround(length.epochs() * static_cast<double>(set)));
-  }
-  if (set == 0) return 0;
-  // An epoch's last batch may be short, and counts as a step all the same.
-  const uint64_t batch = BatchOf(spec);
-  const uint64_t steps_per_epoch = (set + batch - 1) / batch;
-  return length.steps() / steps_per_epoch * set +
-         std::min(set, length.steps() % steps_per_epoch * batch);
-}
 
 // Rates and lengths may be others than when the checkpoint was saved; what its bytes mean may not.
 absl::Status CheckSameVariables(const v1::Manifest& source, const v1::Declaration& declaration) {
@@ -138,7 +116,7 @@ LocalJobSession::LocalJobSession(const LocalJobOptions& options)
           ServerOptions(options, server_incarnation_, executor_.get()))),
       view_(FirstView(options.spec, worker_)),
       ranges_({.epoch_examples = options.spec.train_examples(),
-               .batch = BatchOf(options.spec),
+               .batch = AsyncBatch(options.spec),
                .total_examples = TotalExamples(options.spec)}) {}
 
 LocalJobSession::~LocalJobSession() = default;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lengths of a job in steps and examples. The spec's train_examples must be filled in.
+// Batches and lengths of a job in steps and examples: what workers, coordinator and commands must
+// agree on. The spec's train_examples must be filled in.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +9,28 @@
 
 namespace weir {
 
-// Examples of a whole step of all workers.
+// The job has a training set and a batch to divide it by.
+bool DividesData(const v1::JobSpec& spec);
+
+// Examples of a whole step of all workers; at least 1.
 uint64_t GlobalBatch(const v1::JobSpec& spec);
 // Of one worker's full step: a push of so many has weight 1. Not whole where the global batch does
 // not divide.
 double PerWorkerBatch(const v1::JobSpec& spec);
 // What a worker takes from its ranges for one step in `async`: the same, rounded down, at least 1.
 uint64_t AsyncBatch(const v1::JobSpec& spec);
+// Of a step as the job counts its steps: one of all workers in `sync`, one push of one worker in
+// `async`.
+uint64_t StepBatch(const v1::JobSpec& spec);
 
-// `sync`: steps of one pass over the training set; the last may be short.
+// Steps of one pass over the training set; the last may be short.
 uint64_t StepsPerEpoch(const v1::JobSpec& spec);
-// `sync`: examples that all workers have seen when this many steps are done.
+// Examples in so many steps: each epoch's last one is as short as it is.
 uint64_t ExamplesAfterSteps(uint64_t steps, const v1::JobSpec& spec);
 // `sync`: steps of the whole job.
 uint64_t TotalSteps(const v1::JobSpec& spec);
 
-// A length in examples. A step is one of all workers in `sync` and one push of one worker in
-// `async`.
+// An interval in examples, of full steps.
 uint64_t ExamplesOf(const v1::Extent& extent, const v1::JobSpec& spec);
 // Of the whole job.
 uint64_t TotalExamples(const v1::JobSpec& spec);

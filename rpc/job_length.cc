@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/job_extents.h"
+#include "rpc/job_length.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,12 +15,19 @@ uint64_t Replicas(const v1::JobSpec& spec) {
   return std::max<uint64_t>(1, spec.workers()) * std::max<uint64_t>(1, spec.replicas_per_worker());
 }
 
-// Guards a product against the noise of 0.1 * 60000 and the like.
+// Guards a product against the noise of 0.1 * 60000 and the like; no number is undefined.
 uint64_t RoundUp(double value) {
-  return static_cast<uint64_t>(std::ceil(value - 1e-6));
+  constexpr double kMost = 1e18;
+  if (!(value > 0)) return 0;
+  return static_cast<uint64_t>(std::ceil(std::min(value, kMost) - 1e-6));
 }
 
 }  // namespace
+
+bool DividesData(const v1::JobSpec& spec) {
+  const auto& batch = spec.data().batch();
+  return spec.train_examples() > 0 && (batch.global() > 0 || batch.per_replica() > 0);
+}
 
 uint64_t GlobalBatch(const v1::JobSpec& spec) {
   const auto& batch = spec.data().batch();
@@ -37,13 +44,19 @@ uint64_t AsyncBatch(const v1::JobSpec& spec) {
   return std::max<uint64_t>(1, GlobalBatch(spec) / std::max<uint64_t>(1, spec.workers()));
 }
 
+uint64_t StepBatch(const v1::JobSpec& spec) {
+  return spec.regime().kind() == v1::REGIME_ASYNC ? AsyncBatch(spec) : GlobalBatch(spec);
+}
+
 uint64_t StepsPerEpoch(const v1::JobSpec& spec) {
-  return CeilDivide(spec.train_examples(), GlobalBatch(spec));
+  return CeilDivide(spec.train_examples(), StepBatch(spec));
 }
 
 uint64_t ExamplesAfterSteps(uint64_t steps, const v1::JobSpec& spec) {
-  const uint64_t per_epoch = std::max<uint64_t>(1, StepsPerEpoch(spec));
-  return steps / per_epoch * spec.train_examples() + steps % per_epoch * GlobalBatch(spec);
+  const uint64_t per_epoch = StepsPerEpoch(spec);
+  if (per_epoch == 0) return steps * StepBatch(spec);
+  return steps / per_epoch * spec.train_examples() +
+         std::min(spec.train_examples(), steps % per_epoch * StepBatch(spec));
 }
 
 uint64_t TotalSteps(const v1::JobSpec& spec) {
@@ -54,7 +67,7 @@ uint64_t TotalSteps(const v1::JobSpec& spec) {
   if (spec.train_examples() == 0) return 0;
   const uint64_t epochs = length.examples() / spec.train_examples();
   return epochs * per_epoch +
-         CeilDivide(length.examples() % spec.train_examples(), GlobalBatch(spec));
+         CeilDivide(length.examples() % spec.train_examples(), StepBatch(spec));
 }
 
 uint64_t ExamplesOf(const v1::Extent& extent, const v1::JobSpec& spec) {
@@ -62,12 +75,12 @@ uint64_t ExamplesOf(const v1::Extent& extent, const v1::JobSpec& spec) {
   if (extent.has_epochs()) {
     return RoundUp(extent.epochs() * static_cast<double>(spec.train_examples()));
   }
-  const bool async = spec.regime().kind() == v1::REGIME_ASYNC;
-  return extent.steps() * (async ? AsyncBatch(spec) : GlobalBatch(spec));
+  return extent.steps() * StepBatch(spec);
 }
 
 uint64_t TotalExamples(const v1::JobSpec& spec) {
-  return ExamplesOf(spec.length(), spec);
+  const v1::Extent& length = spec.length();
+  return length.has_steps() ? ExamplesAfterSteps(length.steps(), spec) : ExamplesOf(length, spec);
 }
 
 }  // namespace weir
