@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/checkpoint_saver.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/job.h"
 #include "coordinator/job_spec_check.h"
+#include "coordinator/turn_log.h"
 
 namespace weir {
 namespace {
@@ -296,8 +295,8 @@ void CheckpointSaver::OnCommitted(const absl::Status& status, Turn& turn) {
     Fail(status, turn);
     return;
   }
-  spdlog::info("checkpoint committed job={} id={} step={} examples={}", job_.name(), manifest_.id(),
-               manifest_.step(), manifest_.examples());
+  LogLater(turn, spdlog::level::info, "checkpoint committed job={} id={} step={} examples={}",
+           job_.name(), manifest_.id(), manifest_.step(), manifest_.examples());
   v1::SaveCheckpointReply reply;
   *reply.mutable_manifest() = manifest_;
   AnswerAll(waiters_, reply, turn);
@@ -372,8 +371,8 @@ void CheckpointSaver::DropParts(Turn& turn) {
 }
 
 void CheckpointSaver::Fail(const absl::Status& why, Turn& turn) {
-  spdlog::warn("checkpoint dropped job={} id={}: {}", job_.name(), manifest_.id(),
-               std::string(why.message()));
+  LogLater(turn, spdlog::level::warn, "checkpoint dropped job={} id={}: {}", job_.name(),
+           manifest_.id(), std::string(why.message()));
   if (job_.ranges() != nullptr) job_.ranges()->Thaw();
   DropParts(turn);
   phase_ = Phase::kIdle;

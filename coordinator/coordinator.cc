@@ -2,8 +2,6 @@
 // The coordinator's life: what it loads, its turns, its clock.
 #include "coordinator/coordinator.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/status_macros.h"
+#include "coordinator/turn_log.h"
 #include "coordinator/turns.h"
 
 namespace weir {
@@ -144,7 +143,8 @@ void Coordinator::Tick() {
     if (stopping_) return;
     ForgiveDeafness(turn);
     for (const std::string& server : servers_.EndLeases(turn)) {
-      spdlog::warn("server goes name={}: its lease ended without a heartbeat", server);
+      LogLater(turn, spdlog::level::warn,
+               "server goes name={}: its lease ended without a heartbeat", server);
       for (auto& [run, job] : jobs_) job->OnServersChanged(turn);
     }
     for (auto& [run, job] : jobs_) job->Tick(turn);
@@ -158,11 +158,11 @@ void Coordinator::Tick() {
   if (!stopping) ScheduleTick();
 }
 
-void Coordinator::ForgiveDeafness(const Turn& turn) {
+void Coordinator::ForgiveDeafness(Turn& turn) {
   const absl::Duration since = turn.now() - std::exchange(last_tick_, turn.now());
   if (since <= options_.lease / 4 + options_.tick) return;
-  spdlog::warn("this process stood still for {}; leases are extended by it",
-               absl::FormatDuration(since));
+  LogLater(turn, spdlog::level::warn, "this process stood still for {}; leases are extended by it",
+           absl::FormatDuration(since));
   servers_.Extend(since);
   for (auto& [run, job] : jobs_) job->roster().Extend(since);
 }

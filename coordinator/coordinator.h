@@ -102,7 +102,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   void ScheduleTick();
   void Tick();
   // A process that was stopped, or starved, must not end the leases of those it could not hear.
-  void ForgiveDeafness(const Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgiveDeafness(Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetOldRuns(Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::StatusOr<Job*> FindOrStart(const v1::RegisterRequest& request, Turn& turn)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of servers and workers.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/message_difference.h"
+#include "coordinator/turn_log.h"
 #include "coordinator/turns.h"
 
 namespace weir {
@@ -45,8 +44,8 @@ void Coordinator::RegisterServer(const v1::RegisterServerRequest& request,
     reply.set_heartbeat_ms(absl::ToInt64Milliseconds(options_.heartbeat));
     AnswerLater<v1::RegisterServerReply>(turn, std::move(done), reply);
     if (!*changed) return;
-    spdlog::info("server registers name={} address={} incarnation={:016x}", request.server().name(),
-                 request.server().address(), request.server().incarnation());
+    LogLater(turn, spdlog::level::info, "server registers name={} address={} incarnation={:016x}",
+             request.server().name(), request.server().address(), request.server().incarnation());
     for (auto& [run, job] : jobs_) job->OnServersChanged(turn);
     turn.Later([dropper = context_->dropper, live = servers_.Live(), term = term_] {
       dropper->Ask(live, term);
@@ -123,7 +122,7 @@ absl::StatusOr<Job*> Coordinator::FindOrStart(const v1::RegisterRequest& request
   WEIR_RETURN_IF_ERROR(CheckName(spec));
   uint64_t run_id = options_.random();
   while (run_id == 0 || jobs_.count(run_id) > 0) run_id = options_.random();
-  spdlog::info("job begins job={} run={:016x}", spec.name(), run_id);
+  LogLater(turn, spdlog::level::info, "job begins job={} run={:016x}", spec.name(), run_id);
   auto& job = jobs_[run_id];
   job = std::make_unique<Job>(*context_, spec, run_id, turn);
   return job.get();

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/job.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/placement.h"
+#include "coordinator/turn_log.h"
 #include "rpc/errors.h"
 #include "rpc/job_length.h"
 
@@ -156,7 +155,7 @@ absl::Status Job::CheckAttempt(uint64_t attempt) const {
 void Job::Stop(const std::string& reason, Turn& turn) {
   const std::string message =
       absl::StrCat("stopped by command", reason.empty() ? "" : ": ", reason);
-  spdlog::info("job stops job={} reason=\"{}\"", name(), reason);
+  LogLater(turn, spdlog::level::info, "job stops job={} reason=\"{}\"", name(), reason);
   if (view_.state() != v1::JOB_STATE_RUNNING) {
     End(v1::JOB_STATE_FAILED, message, turn);
     return;
@@ -167,8 +166,8 @@ void Job::Stop(const std::string& reason, Turn& turn) {
 }
 
 void Job::End(v1::JobState state, const std::string& message, Turn& turn) {
-  spdlog::info("job ends job={} run={:016x} state={} message=\"{}\"", name(), run_id(),
-               v1::JobState_Name(state), message);
+  LogLater(turn, spdlog::level::info, "job ends job={} run={:016x} state={} message=\"{}\"", name(),
+           run_id(), v1::JobState_Name(state), message);
   ChangeView().set_state(state);
   view_.set_message(message);
   finished_unix_ms_ = UnixMillis(turn.wall_now());

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Members of a job: who joins, leaves, and dies.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "coordinator/job.h"
 #include "coordinator/job_spec_check.h"
+#include "coordinator/turn_log.h"
 
 namespace weir {
 namespace {
@@ -44,8 +43,8 @@ absl::StatusOr<v1::RegisterReply> Job::Register(const v1::RegisterRequest& reque
   reply.set_heartbeat_ms(absl::ToInt64Milliseconds(context_.heartbeat));
   reply.set_term(context_.term);
   if (known) return reply;
-  spdlog::info("worker registers job={} rank={} worker={:016x} host={}", name(), rank,
-               request.worker(), request.host());
+  LogLater(turn, spdlog::level::info, "worker registers job={} rank={} worker={:016x} host={}",
+           name(), rank, request.worker(), request.host());
   orphaned_at_ = absl::InfiniteFuture();
   Keep();
   if (view_.state() == v1::JOB_STATE_RUNNING && IsSync(spec())) {
@@ -116,7 +115,8 @@ void Job::OnAdmitted(const std::vector<uint64_t>& joining, bool had_members,
       roster_.Admit(id, first_step);
       InsertMember(ChangeView(), roster_.Find(id)->rank, id, first_step);
       roster_.Touch(id, turn.now());
-      spdlog::info("worker joins job={} worker={:016x} step={}", name(), id, result.step);
+      LogLater(turn, spdlog::level::info, "worker joins job={} worker={:016x} step={}", name(), id,
+               result.step);
     }
     view_.set_generation(admitting_generation_);
     view_.clear_message();
@@ -129,7 +129,8 @@ void Job::OnAdmitted(const std::vector<uint64_t>& joining, bool had_members,
     ChangeView().set_generation(last_generation_);
   }
   if (!result.status.ok()) {
-    spdlog::warn("join put off job={}: {}", name(), std::string(result.status.message()));
+    LogLater(turn, spdlog::level::warn, "join put off job={}: {}", name(),
+             std::string(result.status.message()));
   }
   admit_at_ = turn.now() + Backoff(admit_failures_++, absl::Milliseconds(200), absl::Seconds(10));
 }
@@ -147,8 +148,8 @@ absl::Status Job::Leave(const v1::LeaveRequest& request, Turn& turn) {
 }
 
 void Job::RemoveWorker(uint64_t worker, const std::string& why, bool finished, Turn& turn) {
-  spdlog::info("worker goes job={} {} worker={:016x}: {}", name(), roster_.Describe(worker), worker,
-               why);
+  LogLater(turn, spdlog::level::info, "worker goes job={} {} worker={:016x}: {}", name(),
+           roster_.Describe(worker), worker, why);
   any_finished_ |= finished;
   if (ranges_) {
     finished ? ranges_->Forget(worker) : ranges_->Return(worker);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a job starts, and starts again: declaration, placement, first values or a checkpoint.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -12,6 +10,7 @@
 #include "coordinator/job_spec_check.h"
 #include "coordinator/message_difference.h"
 #include "coordinator/placement.h"
+#include "coordinator/turn_log.h"
 #include "rpc/errors.h"
 
 namespace weir {
@@ -195,8 +194,9 @@ void Job::BeginAttempt(const SharedManifest& source, Turn& turn) {
     view_.set_state(v1::JOB_STATE_INITIALISING);
     ElectInitialiser();
   }
-  spdlog::info("attempt begins job={} attempt={} checkpoint={} step={} lost_steps={}", name(),
-               view_.attempt(), resume.checkpoint_id(), resume.step(), resume.lost_steps());
+  LogLater(turn, spdlog::level::info,
+           "attempt begins job={} attempt={} checkpoint={} step={} lost_steps={}", name(),
+           view_.attempt(), resume.checkpoint_id(), resume.step(), resume.lost_steps());
 }
 
 void Job::StartRanges(const v1::Manifest* source) {
@@ -213,7 +213,8 @@ void Job::StartRanges(const v1::Manifest* source) {
 }
 
 void Job::Rollback(const std::string& why, Turn& turn) {
-  spdlog::warn("rollback job={} attempt={}: {}", name(), view_.attempt(), why);
+  LogLater(turn, spdlog::level::warn, "rollback job={} attempt={}: {}", name(), view_.attempt(),
+           why);
   undone_from_ = StepsDone();
   const absl::Status aborted = StaleAttempt(view_.attempt(), view_.attempt() + 1);
   ChangeView().set_attempt(view_.attempt() + 1);
@@ -263,8 +264,8 @@ absl::Status Job::ReportInitialised(const v1::ReportInitialisedRequest& request,
 }
 
 void Job::Run(Turn& turn) {
-  spdlog::info("job runs job={} attempt={} workers={}", name(), view_.attempt(),
-               view_.members_size());
+  LogLater(turn, spdlog::level::info, "job runs job={} attempt={} workers={}", name(),
+           view_.attempt(), view_.members_size());
   ChangeView().set_state(v1::JOB_STATE_RUNNING);
   view_.clear_message();
   view_.clear_initialiser();
@@ -330,7 +331,7 @@ void Job::OnRestored(const v1::ServerInfo& server, uint64_t attempt, const absl:
 void Job::OnRestoreFailed(const v1::ServerInfo& server, const absl::Status& status, Turn& turn) {
   const std::string message = absl::StrCat("checkpoint ", view_.resume().checkpoint_id(),
                                            " on server ", server.name(), ": ", status.message());
-  spdlog::warn("restore failed job={} {}", name(), message);
+  LogLater(turn, spdlog::level::warn, "restore failed job={} {}", name(), message);
   const bool chosen = !spec().resume().empty() && spec().resume() != "auto" && source_ != nullptr &&
                       source_->run_id() != run_id();
   if (absl::IsDataLoss(status) && !chosen) {
