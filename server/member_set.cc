@@ -4,12 +4,19 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace weir {
 
 std::string NameOf(const MemberInfo& member) {
   return absl::StrCat("rank ", member.rank, " (worker ",
                       absl::Hex(static_cast<uint64_t>(member.worker), absl::kZeroPad16), ")");
+}
+
+std::string NamesOf(absl::Span<const MemberInfo> members) {
+  return absl::StrJoin(members, ", ", [](std::string* out, const MemberInfo& member) {
+    out->append(NameOf(member));
+  });
 }
 
 MemberSet::MemberSet(const google::protobuf::RepeatedPtrField<v1::Member>& members) {

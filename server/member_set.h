@@ -23,6 +23,7 @@ struct MemberInfo {
 
 // "rank 1 (worker 00000000000000ab)"
 std::string NameOf(const MemberInfo& member);
+std::string NamesOf(absl::Span<const MemberInfo> members);
 
 // The members of a job at one generation. Immutable, thread-safe.
 class MemberSet {

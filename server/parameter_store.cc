@@ -6,11 +6,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "rpc/errors.h"
 
 namespace weir {
+namespace {
+
+constexpr absl::Duration kMemoryRetry = absl::Milliseconds(100);
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<ParameterStore>> ParameterStore::Create(Options options,
                                                                        const v1::JobView& view) {
@@ -190,14 +194,17 @@ void ParameterStore::RunEffects(StoreEffects& effects) {
 
 void ParameterStore::ReconsiderSteps(StoreEffects& effects) {
   std::vector<ClosedChunks> closed(plan_->groups().size());
+  bool out_of_memory = false;
   for (size_t s = 0; s < plan_->shards().size(); ++s) {
     const LocalShard& shard = plan_->shards()[s];
     if (shard.variable->group == 0) continue;
     for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
-      // Without memory the step stays open, and the next repetition of a push tries again.
-      ChunkAt(shard, c).Reconsider(closed[shard.variable->group]).IgnoreError();
+      if (!ChunkAt(shard, c).Reconsider(closed[shard.variable->group]).ok()) out_of_memory = true;
     }
   }
+  // The step stays open meanwhile. Perhaps nobody repeats a push for it, as those that are counted
+  // are acknowledged.
+  if (out_of_memory) ReconsiderLater();
   MutexLock lock(mutex_);
   for (size_t g = 0; g < closed.size(); ++g) {
     if (closed[g].count == 0) continue;
@@ -209,6 +216,16 @@ void ParameterStore::ReconsiderSteps(StoreEffects& effects) {
     }
   }
   Advance(effects);
+}
+
+void ParameterStore::ReconsiderLater() {
+  options_.executor->RunAfter(kMemoryRetry, [weak = weak_from_this()] {
+    const auto store = weak.lock();
+    if (store == nullptr) return;
+    StoreEffects effects;
+    effects.members_left = true;
+    store->RunEffects(effects);
+  });
 }
 
 void ParameterStore::AddDeadline(uint64_t id, absl::Time deadline) {
@@ -249,9 +266,7 @@ void ParameterStore::Expire(uint64_t id, StoreEffects& effects) {
         absl::DeadlineExceededError(MissingIn(reply->header().group, reply->header().group_step)),
         effects);
   } else if (const auto pull = pulls_.find(id); pull != pulls_.end()) {
-    const absl::optional<StepLedger::OpenStep> open = ledger_.OpenBelow(pull->second.step);
-    const absl::Status late = absl::DeadlineExceededError(
-        open.has_value() ? MissingIn(open->group, open->group_step) : "the pull came too late");
+    const absl::Status late = absl::DeadlineExceededError(MissingBelow(pull->second.step));
     effects.replies.push_back(
         [done = std::move(pull->second.done), late]() mutable { std::move(done)(late); });
     pulls_.erase(pull);

@@ -134,6 +134,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropWorker(WorkerId worker, StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReconsiderSteps(StoreEffects& effects);
+  void ReconsiderLater();
   void Advance(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddDeadline(uint64_t id, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ArmDeadlineTimer(absl::Time due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -146,6 +147,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   absl::Status NoValuesYet(const VariablePlan& variable);
   absl::StatusOr<PullResult> ReadWeights(absl::Span<const SegmentTarget> segments);
   void ReleasePulls(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string MissingBelow(uint64_t step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // store_push.cc
   absl::StatusOr<std::unique_ptr<PushMessage>> CheckMessage(const v1::PushRequest& request,

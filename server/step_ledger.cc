@@ -95,13 +95,17 @@ bool StepLedger::AllClosedBelow(uint64_t step, const MemberSet& members) const {
   const bool every_group = std::all_of(groups_.begin() + 1, groups_.end(), [&](const Group& group) {
     return group.chunks == 0 || group.steps_closed >= step;
   });
-  if (every_group) return true;
-  return std::all_of(members.by_rank().begin(), members.by_rank().end(),
-                     [&](const MemberInfo& member) {
-                       if (member.first_step >= step) return true;
-                       const auto reached = reached_.find(member.worker);
-                       return reached != reached_.end() && reached->second >= step;
-                     });
+  return every_group || Behind(step, members).empty();
+}
+
+std::vector<MemberInfo> StepLedger::Behind(uint64_t step, const MemberSet& members) const {
+  std::vector<MemberInfo> behind;
+  for (const MemberInfo& member : members.by_rank()) {
+    if (member.first_step >= step) continue;
+    const auto reached = reached_.find(member.worker);
+    if (reached == reached_.end() || reached->second < step) behind.push_back(member);
+  }
+  return behind;
 }
 
 }  // namespace weir

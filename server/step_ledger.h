@@ -52,6 +52,8 @@ class StepLedger {
   // True: nothing of a step below `step` is open, and nothing can come: every group has closed the
   // step before it, or every member that counts there has gone beyond it.
   bool AllClosedBelow(uint64_t step, const MemberSet& members) const;
+  // The members that count below `step` and have not got as far as it.
+  std::vector<MemberInfo> Behind(uint64_t step, const MemberSet& members) const;
 
  private:
   struct Group {

@@ -82,7 +82,7 @@ void ParameterStore::Pull(const v1::PullRequest& request, absl::Time deadline,
 
 void ParameterStore::ReleasePulls(StoreEffects& effects) {
   for (auto it = pulls_.begin(); it != pulls_.end();) {
-    if (ledger_.OpenBelow(it->second.step).has_value()) {
+    if (!ledger_.AllClosedBelow(it->second.step, *members_)) {
       ++it;
       continue;
     }
@@ -92,6 +92,13 @@ void ParameterStore::ReleasePulls(StoreEffects& effects) {
          done = std::move(it->second.done)]() mutable { std::move(done)(ReadWeights(segments)); });
     it = pulls_.erase(it);
   }
+}
+
+std::string ParameterStore::MissingBelow(uint64_t step) {
+  if (const auto open = ledger_.OpenBelow(step)) return MissingIn(open->group, open->group_step);
+  const std::vector<MemberInfo> behind = ledger_.Behind(step, *members_);
+  if (behind.empty()) return "the pull came too late";
+  return absl::StrCat("the weights after step ", step - 1, " wait for ", NamesOf(behind));
 }
 
 absl::StatusOr<PullResult> ParameterStore::ReadWeights(absl::Span<const SegmentTarget> segments) {

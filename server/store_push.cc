@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "rpc/errors.h"
 #include "server/parameter_store.h"
@@ -258,11 +257,8 @@ std::string ParameterStore::MissingIn(uint32_t group, uint64_t group_step) {
     for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
       const std::vector<MemberInfo> missing = ChunkAt(shard, c).Missing(group_step);
       if (missing.empty()) continue;
-      return absl::StrCat(
-          "group step ", group_step, " of '", plan_->groups()[group].name, "' waits for ",
-          absl::StrJoin(missing, ", ", [](std::string* out, const MemberInfo& member) {
-            out->append(NameOf(member));
-          }));
+      return absl::StrCat("group step ", group_step, " of '", plan_->groups()[group].name,
+                          "' waits for ", NamesOf(missing));
     }
   }
   return absl::StrCat("group step ", group_step, " of '", plan_->groups()[group].name,

@@ -184,6 +184,25 @@ TEST_F(SyncPush, APullOfAStepWaitsForAllStepsBeforeIt) {
   EXPECT_EQ(ValuesOf<float>(pulled.get()->payload), Filled(100, -1));
 }
 
+// A worker that joins at step 2 pulls while the others still compute step 1.
+TEST_F(SyncPush, APullOfAStepWaitsAlsoWhereTheStepBeforeHasNotBegun) {
+  WEIR_ASSERT_OK(Push(Whole(ann, 0), Filled(100, 1)).get());
+  WEIR_ASSERT_OK(Push(Whole(bob, 0), Filled(100, 1)).get());
+  WEIR_ASSERT_OK(server->ApplyView(view.AddMember(kCid, 2).NextGeneration().Make()));
+  const auto pulled = Pull(cid.Pull(cid.SegmentsOf(0), /*step=*/2));
+  EXPECT_FALSE(pulled.has_come());
+  WEIR_ASSERT_OK(Push(Whole(ann, 1), Filled(100, 1)).get());
+  EXPECT_FALSE(pulled.has_come());
+  WEIR_ASSERT_OK(Push(Whole(bob, 1), Filled(100, 1)).get());
+  EXPECT_EQ(ValuesOf<float>(pulled.get()->payload), Filled(100, -2));
+}
+
+TEST_F(SyncPush, APullOfAStepThatDoesNotBeginNamesWhoIsBehind) {
+  const auto pulled = Pull(ann.Pull(ann.SegmentsOf(0), /*step=*/1));
+  executor.Advance(absl::Seconds(31));
+  EXPECT_THAT(pulled.get(), HasStatus(absl::StatusCode::kDeadlineExceeded, HasSubstr("rank 1")));
+}
+
 TEST_F(SyncPush, APullThatWaitsTooLongNamesWhoIsMissing) {
   WEIR_ASSERT_OK(Push(Whole(ann, 0), Filled(100, 1)).get());
   const auto pulled = Pull(ann.Pull(ann.SegmentsOf(0), /*step=*/1));
