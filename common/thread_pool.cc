@@ -41,13 +41,18 @@ class ThreadPool final : public Executor {
   TimerId RunAfter(absl::Duration delay, Task task) override {
     const absl::Time due = Clock::Real().Now() + delay;
     TimerId id;
+    bool wake;
     {
       MutexLock lock(mutex_);
       id = static_cast<TimerId>(++last_timer_);
       due_of_[id] = due;
       timers_.emplace(std::make_pair(due, id), std::move(task));
+      // Deadlines of calls are set and cancelled all the time: a wake-up for each would cost a
+      // small call a good part of its time.
+      wake = due < timers_sleep_until_;
+      if (wake) timers_sleep_until_ = due;
     }
-    timer_.NotifyOne();
+    if (wake) timer_.NotifyOne();
     return id;
   }
 
@@ -82,12 +87,14 @@ class ThreadPool final : public Executor {
     MutexLock lock(mutex_);
     while (!stopping_) {
       if (timers_.empty()) {
+        timers_sleep_until_ = absl::InfiniteFuture();
         timer_.Wait(mutex_);
         continue;
       }
       auto first = timers_.begin();
       const absl::Duration left = first->first.first - Clock::Real().Now();
       if (left > absl::ZeroDuration()) {
+        timers_sleep_until_ = first->first.first;
         timer_.WaitFor(mutex_, left);
         continue;
       }
@@ -106,6 +113,8 @@ class ThreadPool final : public Executor {
   std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<absl::Time, TimerId>, Task> timers_ ABSL_GUARDED_BY(mutex_);
   std::map<TimerId, absl::Time> due_of_ ABSL_GUARDED_BY(mutex_);
+  // The timer thread wakes by itself then, if it is not at work anyway.
+  absl::Time timers_sleep_until_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   std::vector<std::thread> threads_;
 };
 
