@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bench_job.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
 namespace weir::bench {
@@ -10,14 +11,25 @@ constexpr absl::Duration kTimeout = absl::Minutes(1);
 
 absl::StatusOr<std::unique_ptr<BenchJob>> BenchJob::Create(const std::string& coordinator,
                                                            const std::string& name,
-                                                           uint64_t elements) {
-  std::unique_ptr<BenchJob> bench(new BenchJob(elements));
+                                                           uint64_t elements, uint64_t variables) {
+  std::unique_ptr<BenchJob> bench(new BenchJob(elements, variables));
   JoinOptions options;
   options.coordinator = coordinator;
   options.name = name;
   WEIR_ASSIGN_OR_RETURN(bench->job_, JoinJob(options));
   WEIR_RETURN_IF_ERROR(bench->SetUp());
   return bench;
+}
+
+BenchJob::BenchJob(uint64_t elements, uint64_t variables)
+    : gradient_(elements, 1e-3f), weights_(elements, 1.0f) {
+  const uint64_t each = elements / variables;
+  for (uint64_t v = 0; v < variables; ++v) {
+    const uint64_t first = v * each;
+    const size_t bytes = (v + 1 == variables ? elements - first : each) * sizeof(float);
+    push_.push_back({.variable = v, .data = gradient_.data() + first, .bytes = bytes});
+    pull_.push_back({.variable = v, .data = weights_.data() + first, .bytes = bytes});
+  }
 }
 
 BenchJob::~BenchJob() {
@@ -27,7 +39,10 @@ BenchJob::~BenchJob() {
 
 absl::Status BenchJob::SetUp() {
   Declaration declaration;
-  declaration.variables.push_back({.name = "weights", .shape = {gradient_.size()}});
+  for (const PushItem& item : push_) {
+    declaration.variables.push_back(
+        {.name = absl::StrCat("weights", item.variable), .shape = {item.bytes / sizeof(float)}});
+  }
   OptimizerGroup& group = declaration.groups.emplace_back();
   group.name = "sgd";
   group.learning_rate.base = 1e-3;
@@ -35,21 +50,17 @@ absl::Status BenchJob::SetUp() {
   WEIR_RETURN_IF_ERROR(session.Declare(declaration));
   WEIR_ASSIGN_OR_RETURN(const JobInfo info, session.WaitUntilReady(kTimeout));
   if (info.initialiser) {
-    const PushItem initial = {
-        .variable = 0, .data = weights_.data(), .bytes = weights_.size() * sizeof(float)};
-    WEIR_RETURN_IF_ERROR(job_.parameters->Assign({&initial, 1}));
+    std::vector<PushItem> initial;
+    for (const PullItem& item : pull_) {
+      initial.push_back({.variable = item.variable, .data = item.data, .bytes = item.bytes});
+    }
+    WEIR_RETURN_IF_ERROR(job_.parameters->Assign(initial));
     WEIR_RETURN_IF_ERROR(session.ReportInitialised());
     WEIR_RETURN_IF_ERROR(session.WaitUntilReady(kTimeout).status());
   }
   return Pull();
 }
 
-PushItem BenchJob::gradient() const {
-  return {.variable = 0, .data = gradient_.data(), .bytes = gradient_.size() * sizeof(float)};
-}
-PullItem BenchJob::weights() {
-  return {.variable = 0, .data = weights_.data(), .bytes = weights_.size() * sizeof(float)};
-}
 PushOptions BenchJob::NextPush() {
   PushOptions options;
   options.step = options.group_step = step_++;
@@ -59,19 +70,15 @@ PushOptions BenchJob::NextPush() {
 }
 
 absl::Status BenchJob::Pull() {
-  const PullItem into = weights();
   PullOptions options;
   options.timeout = kTimeout;
-  return job_.parameters->Pull({&into, 1}, options).status();
+  return job_.parameters->Pull(pull_, options).status();
 }
 absl::Status BenchJob::Push() {
-  const PushItem from = gradient();
-  return job_.parameters->Push({&from, 1}, NextPush()).status();
+  return job_.parameters->Push(push_, NextPush()).status();
 }
 absl::Status BenchJob::PushPull() {
-  const PushItem from = gradient();
-  const PullItem into = weights();
-  return job_.parameters->PushPull({&from, 1}, {&into, 1}, NextPush()).status();
+  return job_.parameters->PushPull(push_, pull_, NextPush()).status();
 }
 
 }  // namespace weir::bench

@@ -11,14 +11,15 @@
 
 namespace weir::bench {
 
-// One worker's job with one f32 variable, trained by SGD in async: what a transfer costs with as
-// little else as the server can do. Used from one thread.
+// One worker's job with f32 variables of one size, trained by SGD in async: what a transfer costs
+// with as little else as the server can do. Used from one thread.
 class BenchJob {
  public:
   // Joins, declares and assigns. Errors: those of JoinJob and JobSession.
   static absl::StatusOr<std::unique_ptr<BenchJob>> Create(const std::string& coordinator,
                                                           const std::string& name,
-                                                          uint64_t elements);
+                                                          uint64_t elements,
+                                                          uint64_t variables = 1);
   // Leaves, such that the servers free the job's memory.
   ~BenchJob();
 
@@ -27,14 +28,15 @@ class BenchJob {
   absl::Status PushPull();
 
  private:
-  explicit BenchJob(uint64_t elements) : gradient_(elements, 1e-3f), weights_(elements, 1.0f) {}
+  // `elements` over all variables together.
+  BenchJob(uint64_t elements, uint64_t variables);
   absl::Status SetUp();
   PushOptions NextPush();
-  PushItem gradient() const;
-  PullItem weights();
 
   std::vector<float> gradient_;
   std::vector<float> weights_;
+  std::vector<PushItem> push_;  // by variable, as what follows; pieces of gradient_
+  std::vector<PullItem> pull_;  // of weights_
   uint64_t step_ = 0;
   Job job_;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pull, push and push-pull of one variable between this process and real daemons over loopback,
-// beside a plain TCP connection that copies the same bytes to another process and gets one byte
-// back (push-pull: copies them there, then as many back). Both take turns; a ratio is the median
-// over the turns. Prints a table in Markdown. GB are payload bytes, both ways for push-pull; CPU
-// seconds are those of both processes together, the optimizer's work (SGD) included.
+// Pull, push and push-pull of variables (one by default) between this process and real daemons over
+// loopback, beside a plain TCP connection that copies the same bytes to another process and gets
+// one byte back (push-pull: copies them there, then as many back). Both take turns; a ratio is the
+// median over the turns. Prints a table in Markdown. GB are payload bytes, both ways for push-pull;
+// CPU seconds are those of both processes together, the optimizer's work (SGD) included.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -25,6 +25,7 @@ namespace {
 
 struct Options {
   std::vector<int> mebibytes = {1, 4, 64};
+  int variables = 1;
   int servers = 1;
   int turns = 21;
   double turn_seconds = 0.1;  // about; each way
@@ -81,9 +82,9 @@ class TransferBench {
  private:
   absl::Status RunSize(int mebibytes) {
     const size_t bytes = static_cast<size_t>(mebibytes) << 20;
-    WEIR_ASSIGN_OR_RETURN(
-        const auto job,
-        BenchJob::Create(cluster_.coordinator(), absl::StrCat("transfer-", mebibytes), bytes / 4));
+    WEIR_ASSIGN_OR_RETURN(const auto job, BenchJob::Create(cluster_.coordinator(),
+                                                           absl::StrCat("transfer-", mebibytes),
+                                                           bytes / 4, options_.variables));
     std::vector<std::byte> up(bytes);
     std::vector<std::byte> down(bytes);
     const double size = static_cast<double>(bytes);
@@ -143,7 +144,8 @@ int main(int argc, char** argv) {
   weir::KeepFreedMemory();
   weir::bench::Options options;
   CLI::App app("Transfers over loopback beside plain TCP");
-  app.add_option("--mib", options.mebibytes, "Sizes of the variable")->capture_default_str();
+  app.add_option("--mib", options.mebibytes, "Sizes, over all variables")->capture_default_str();
+  app.add_option("--variables", options.variables)->capture_default_str();
   app.add_option("--servers", options.servers)->capture_default_str();
   app.add_option("--turns", options.turns)->capture_default_str();
   app.add_option("--turn-seconds", options.turn_seconds)->capture_default_str();
