@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,17 @@ std::string NumberOrNan(const json& point, const char* key) {
   return value != point.end() && value->is_number() ? absl::StrCat(value->get<double>()) : "nan";
 }
 
+using Points = std::vector<std::pair<double, std::string>>;  // epoch, line
+
+std::string Sorted(Points points) {
+  // Several workers write in turn.
+  std::stable_sort(points.begin(), points.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (const auto& point : points) absl::StrAppend(&text, point.second, "\n");
+  return text;
+}
+
 // In gnuplot's single-quoted strings only the quote itself is special.
 std::string Quoted(const std::string& text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}}), "'");
@@ -39,37 +51,36 @@ std::string Script(const std::string& points, const std::string& picture,
       "set xlabel 'epoch'\nset ylabel 'loss'\nset y2label 'accuracy'\n"
       "set ytics nomirror\nset y2tics\nset y2range [0:1]\nset grid\nset key outside bottom center "
       "horizontal\n",
-      "plot ", Quoted(points), " using 1:2 with lines lw 1.5 title 'training loss', ",
-      Quoted(points), " using 1:3 axes x1y2 with lines lw 1.5 title 'training accuracy', ",
-      Quoted(points), " using 1:4 axes x1y2 with points pt 7 title 'test accuracy'\n");
+      "plot ", Quoted(points), " index 0 using 1:2 with lines lw 1.5 title 'training loss', ",
+      Quoted(points), " index 0 using 1:3 axes x1y2 with lines lw 1.5 title 'training accuracy', ",
+      Quoted(points), " index 1 using 1:2 axes x1y2 with points pt 7 title 'test accuracy'\n");
 }
 
 }  // namespace
 
 std::string CurvePoints(const std::string& metrics_jsonl) {
-  std::vector<std::pair<double, std::string>> points;
+  Points training;
+  Points tests;
   for (absl::string_view line : absl::StrSplit(metrics_jsonl, '\n')) {
     const json point = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
     const std::string epoch = point.is_object() ? NumberOrNan(point, "epoch") : "nan";
-    if (epoch == "nan" || (!point.contains("loss") && !point.contains("test_accuracy"))) continue;
-    points.emplace_back(
-        point["epoch"].get<double>(),
-        absl::StrJoin({epoch, NumberOrNan(point, "loss"), NumberOrNan(point, "accuracy"),
-                       NumberOrNan(point, "test_accuracy")},
-                      " "));
+    if (epoch == "nan") continue;
+    const double x = point["epoch"].get<double>();
+    if (point.contains("loss")) {
+      training.emplace_back(x, absl::StrCat(epoch, " ", NumberOrNan(point, "loss"), " ",
+                                            NumberOrNan(point, "accuracy")));
+    }
+    if (point.contains("test_accuracy")) {
+      tests.emplace_back(x, absl::StrCat(epoch, " ", NumberOrNan(point, "test_accuracy")));
+    }
   }
-  // Several workers write in turn.
-  std::stable_sort(points.begin(), points.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::string text;
-  for (const auto& point : points) absl::StrAppend(&text, point.second, "\n");
-  return text;
+  return absl::StrCat(Sorted(std::move(training)), "\n\n", Sorted(std::move(tests)));
 }
 
 absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::string& title) {
   WEIR_ASSIGN_OR_RETURN(const std::string metrics, ReadTextFile(folder + "/metrics.jsonl"));
   const std::string points = CurvePoints(metrics);
-  if (points.empty()) return absl::NotFoundError("no loss in " + folder + "/metrics.jsonl");
+  if (points.front() == '\n') return absl::NotFoundError("no loss in " + folder + "/metrics.jsonl");
   const std::string data = folder + "/loss.dat";
   const std::string script = folder + "/loss.gnuplot";
   const std::string picture = folder + "/loss.png";

@@ -7,9 +7,10 @@
 
 namespace weir {
 
-// The points of a run's metrics.jsonl (one JSON object a line) as lines "epoch loss accuracy
-// test_accuracy" for gnuplot, in the order of epochs, "nan" where a line has no such value. Lines
-// that are no such object, like a last one cut short, are passed over.
+// The points of a run's metrics.jsonl (one JSON object a line) for gnuplot, in the order of epochs:
+// lines "epoch loss accuracy", and, two empty lines below them, lines "epoch test_accuracy"; "nan"
+// for an accuracy that is not there. Lines that are no such object, like a last one cut short, are
+// passed over.
 std::string CurvePoints(const std::string& metrics_jsonl);
 
 // Draws <folder>/metrics.jsonl as <folder>/loss.png with gnuplot and returns the picture's path.

@@ -118,7 +118,7 @@ TEST(LossCurve, PointsAreInTheOrderOfEpochsAndBrokenLinesArePassedOver) {
                         "{\"epoch\": 1, \"test_accuracy\": 0.75}\n"
                         "{\"note\": 1}\n"
                         "{\"epoch\": 2, \"lo"),
-            "0.25 1 nan nan\n0.5 0.5 0.25 nan\n1 nan nan 0.75\n");
+            "0.25 1 nan\n0.5 0.5 0.25\n\n\n1 0.75\n");
 }
 
 TEST(ResolvedJob, NameWorkersAndRegimeAreRead) {
