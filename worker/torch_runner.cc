@@ -6,12 +6,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/declaration_proto.h"
+#include "common/mutex.h"
 #include "common/status_macros.h"
 #include "worker/data/permutation.h"
 #include "worker/replica_parts.h"
 
 namespace weir {
 namespace {
+
+// LibTorch's default generator is the process's: nobody may seed it while a model draws its first
+// values. (A global, because what it guards is one.)
+Mutex& DefaultGenerator() {
+  static Mutex& mutex = *new Mutex;
+  return mutex;
+}
+
+void SeedDefaultGenerator(uint64_t seed) {
+  MutexLock lock(DefaultGenerator());
+  torch::manual_seed(seed);
+}
 
 // Runs a function of the user's and turns what it throws into a status.
 template <typename Function>
@@ -68,6 +81,7 @@ class TorchRunner final : public ReplicaRunner {
     parts_.tensors.clear();
     parts_.modules.clear();
     parts_.links.clear();
+    MutexLock lock(DefaultGenerator());
     return Caught("building the model", [&] {
       torch::manual_seed(seed_);
       ReplicaContext context(parts_);
@@ -89,7 +103,7 @@ class TorchRunner final : public ReplicaRunner {
     for (const auto& link : parts_.links) link->updates = &updates;
     const absl::Status status = Caught("training step", [&] {
       SetTraining(true);
-      torch::manual_seed(MixSeed(seed_, replica_number_, step));
+      SeedDefaultGenerator(MixSeed(seed_, replica_number_, step));
       StepContext context(step);
       metrics = Scalars(replica_->Train(context, Inputs(batch)));
     });

@@ -220,7 +220,6 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   const double rate = static_cast<double>(examples_) / TrainSeconds();
   WEIR_RETURN_IF_ERROR(PushState());
   std::map<std::string, double> mine = {{"steps", static_cast<double>(step_ - first_step_)},
-                                        {"examples", static_cast<double>(examples_)},
                                         {"rate", rate}};
   const auto loss = parts_.log.last_metrics().find("loss");
   if (loss != parts_.log.last_metrics().end()) {
@@ -242,8 +241,9 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   summary.train_loss = ValueOr(all.sums, "loss", kNone) / ValueOr(all.sums, "losses", 1);
   const double steps = ValueOr(all.sums, "steps", 0);
   summary.steps = sync_ ? step_ : info_.resume_step + static_cast<uint64_t>(steps);
+  // What workers that are gone had done counts too.
   summary.examples =
-      info_.resume_examples + static_cast<uint64_t>(ValueOr(all.sums, "examples", 0));
+      sync_ ? ExamplesAfterSteps(summary.steps, parts_.spec) : TotalExamples(parts_.spec);
   summary.samples_per_second = ValueOr(all.sums, "rate", 0);
   summary.workers = all.members;
   return summary;
