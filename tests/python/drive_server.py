@@ -11,6 +11,7 @@ import array
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -373,6 +374,32 @@ class DriveServer(unittest.TestCase):
 
     def test_server_drains_and_exits_with_0_on_sigterm(self):
         self.assertEqual(self.server.stop(), 0)
+
+
+class RefusedFlags(unittest.TestCase):
+    """A daemon that cannot start says why in one line, and exits with 1."""
+
+    def refusal(self, *flags):
+        command = [os.path.join(BIN, "weir-server"), "--data-dir", f"{FOLDER.name}/refused", *flags]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        return result.stderr
+
+    def test_port_in_use_is_one_line_that_names_it(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            line = self.refusal("--coordinator", "127.0.0.1:1", "--listen", address)
+            self.assertIn(address, line)
+            self.assertIn("in use", line)
+
+    def test_plaintext_where_others_reach_it_is_refused(self):
+        line = self.refusal("--coordinator", "127.0.0.1:1", "--listen", "0.0.0.0:0")
+        self.assertIn("--insecure-listen", line)
+
+    def test_address_that_is_none_is_named(self):
+        self.assertIn("'nowhere'", self.refusal("--coordinator", "nowhere"))
 
 
 if __name__ == "__main__":
