@@ -25,6 +25,21 @@ auto AnswerPull(std::shared_ptr<RawCall> call) {
   };
 }
 
+// Decodes a message with a payload and hands it to `handle`, which answers the call.
+template <typename Header, typename Handle>
+grpc::ServerUnaryReactor* Decoded(const grpc::ByteBuffer& request, grpc::ByteBuffer* reply,
+                                  Handle handle) {
+  const std::shared_ptr<RawCall> call = RawCall::Start(reply);
+  Header header;
+  absl::StatusOr<Payload> payload = DecodeMessage(request, header);
+  if (payload.ok()) {
+    handle(header, *std::move(payload), call);
+  } else {
+    call->Fail(payload.status());
+  }
+  return call.get();
+}
+
 }  // namespace
 
 absl::Time ParameterService::Deadline(const grpc::CallbackServerContext& context) const {
@@ -46,57 +61,36 @@ grpc::ServerUnaryReactor* ParameterService::Hello(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* ParameterService::Pull(grpc::CallbackServerContext* context,
                                                  const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* reply) {
-  const std::shared_ptr<RawCall> call = RawCall::Start(reply);
-  v1::PullRequest header;
-  const absl::StatusOr<Payload> nothing = DecodeMessage(*request, header);
-  if (nothing.ok()) {
+  return Decoded<v1::PullRequest>(*request, reply, [&](const auto& header, Payload, auto call) {
     endpoint_.Pull(header, Deadline(*context), AnswerPull(call));
-  } else {
-    call->Fail(nothing.status());
-  }
-  return call.get();
+  });
 }
 
 grpc::ServerUnaryReactor* ParameterService::Push(grpc::CallbackServerContext* context,
                                                  const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* reply) {
-  const std::shared_ptr<RawCall> call = RawCall::Start(reply);
-  v1::PushRequest header;
-  absl::StatusOr<Payload> payload = DecodeMessage(*request, header);
-  if (payload.ok()) {
-    endpoint_.Push(header, *std::move(payload), Deadline(*context), AnswerHeader(call));
-  } else {
-    call->Fail(payload.status());
-  }
-  return call.get();
+  return Decoded<v1::PushRequest>(
+      *request, reply, [&](const auto& header, Payload payload, auto call) {
+        endpoint_.Push(header, std::move(payload), Deadline(*context), AnswerHeader(call));
+      });
 }
 
 grpc::ServerUnaryReactor* ParameterService::PushPull(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* reply) {
-  const std::shared_ptr<RawCall> call = RawCall::Start(reply);
-  v1::PushRequest header;
-  absl::StatusOr<Payload> payload = DecodeMessage(*request, header);
-  if (payload.ok()) {
-    endpoint_.PushPull(header, *std::move(payload), Deadline(*context), AnswerPull(call));
-  } else {
-    call->Fail(payload.status());
-  }
-  return call.get();
+  return Decoded<v1::PushRequest>(
+      *request, reply, [&](const auto& header, Payload payload, auto call) {
+        endpoint_.PushPull(header, std::move(payload), Deadline(*context), AnswerPull(call));
+      });
 }
 
 grpc::ServerUnaryReactor* ParameterService::Assign(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request,
                                                    grpc::ByteBuffer* reply) {
-  const std::shared_ptr<RawCall> call = RawCall::Start(reply);
-  v1::AssignRequest header;
-  absl::StatusOr<Payload> payload = DecodeMessage(*request, header);
-  if (payload.ok()) {
-    endpoint_.Assign(header, *std::move(payload), Deadline(*context), AnswerHeader(call));
-  } else {
-    call->Fail(payload.status());
-  }
-  return call.get();
+  return Decoded<v1::AssignRequest>(
+      *request, reply, [&](const auto& header, Payload payload, auto call) {
+        endpoint_.Assign(header, std::move(payload), Deadline(*context), AnswerHeader(call));
+      });
 }
 
 grpc::ServerUnaryReactor* ParameterService::Reduce(grpc::CallbackServerContext* context,

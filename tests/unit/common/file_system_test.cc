@@ -3,11 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "tests/support/fake_file_system.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace weir {
 namespace {
@@ -20,9 +19,8 @@ class FileSystemTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     if (GetParam()) {
-      char name[] = "/tmp/weir-files-XXXXXX";
-      ASSERT_NE(mkdtemp(name), nullptr);
-      folder_ = name;
+      folder_ = real_folder_.path();
+      ASSERT_NE(folder_, "");
     } else {
       folder_ = "/top";
       WEIR_ASSERT_OK(fake_.CreateFolder(folder_));
@@ -34,6 +32,7 @@ class FileSystemTest : public ::testing::TestWithParam<bool> {
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
 
  private:
+  TempFolder real_folder_;
   FakeFileSystem fake_;
   std::string folder_;
 };
