@@ -37,9 +37,14 @@ ParameterServer::ParameterServer(Options options)
       budget_(std::make_shared<MemoryBudget>(options_.memory_limit_bytes)) {}
 
 ParameterServer::~ParameterServer() {
+  Stop();
+}
+
+void ParameterServer::Stop() {
   std::vector<std::shared_ptr<ParameterStore>> stores;
   {
     MutexLock lock(mutex_);
+    draining_ = true;
     for (auto& [run, job] : jobs_) stores.push_back(std::move(job.store));
     jobs_.clear();
   }

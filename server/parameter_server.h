@@ -75,6 +75,8 @@ class ParameterServer final : public ParameterEndpoint {
 
   // Refuses new jobs; `drained` is called when no push is open any more.
   void Drain(absl::AnyInvocable<void() &&> drained);
+  // Ends all that waits, with Unavailable, and frees all jobs; takes none any more.
+  void Stop();
 
  private:
   struct Job {

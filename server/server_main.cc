@@ -74,6 +74,8 @@ class ServerDaemon {
   explicit ServerDaemon(const Flags& flags) : flags_(flags) {}
   ~ServerDaemon() {
     if (session_ != nullptr) session_->Stop();
+    // Before gRPC's shutdown, which waits for the calls that wait here.
+    if (core_ != nullptr) core_->Stop();
     if (parts_ != nullptr) parts_->Stop();
     if (serving_.server != nullptr) {
       serving_.server->Shutdown(std::chrono::system_clock::now() + kLastCalls);

@@ -218,6 +218,19 @@ TEST_F(ParameterServerTest, DrainWaitsForParkedPushesAndTakesNoNewJobs) {
   EXPECT_TRUE(drained);
 }
 
+TEST_F(ParameterServerTest, StoppingEndsWhatWaitsAndADrainThatWaitsForIt) {
+  view.Sync();
+  StartJob(view);
+  const auto parked = PushPull(ann.Push(ann.SegmentsOf(0), 1), Filled(100, 1));
+  bool drained = false;
+  server->Drain([&] { drained = true; });
+  server->Stop();
+  EXPECT_THAT(parked.get(), HasStatus(absl::StatusCode::kUnavailable, HasSubstr("shutting down")));
+  EXPECT_TRUE(drained);
+  EXPECT_THAT(server->ApplyView(view.NextGeneration().Make()),
+              HasStatus(absl::StatusCode::kUnavailable, HasSubstr("shutting down")));
+}
+
 TEST_F(ParameterServerTest, DestructionEndsWhatWaits) {
   view.Sync();
   StartJob(view);
