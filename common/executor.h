@@ -13,8 +13,8 @@ using Task = absl::AnyInvocable<void() &&>;
 
 enum class TimerId : uint64_t { kNone = 0 };
 
-// Where work off the caller's thread goes. Implementations are thread-safe. Tasks must not block for
-// long: a pool is small. Under a simulation one thread runs everything.
+// Where work off the caller's thread goes. Implementations are thread-safe. Tasks must not block
+// for long: a pool is small. Under a simulation one thread runs everything.
 class Executor {
  public:
   virtual ~Executor() = default;

@@ -9,8 +9,8 @@
 namespace weir {
 
 void SetUpLogging(const std::string& program, const std::string& level) {
-  auto logger = std::make_shared<spdlog::logger>(
-      program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %n %v");
   const auto parsed = spdlog::level::from_str(level);
   logger->set_level(parsed == spdlog::level::off && level != "off" ? spdlog::level::info : parsed);

@@ -40,11 +40,12 @@ absl::Status OutOfMemory(absl::string_view what, uint64_t needed_bytes, uint64_t
 absl::Status OutOfCredit(uint64_t in_flight_bytes, uint64_t credit_bytes);
 
 // INVALID_ARGUMENT: a gradient with NaN or Inf; nothing was touched.
-absl::Status NotFinite(absl::string_view variable, uint64_t element, uint64_t worker, uint64_t step);
+absl::Status NotFinite(absl::string_view variable, uint64_t element, uint64_t worker,
+                       uint64_t step);
 bool IsNotFinite(const absl::Status& status);
 
-// FAILED_PRECONDITION: PrepareStep came too late for `step`; `highest_begun` is the highest step that
-// is open or closed on this server, 0 where none is.
+// FAILED_PRECONDITION: PrepareStep came too late for `step`; `highest_begun` is the highest step
+// that is open or closed on this server, 0 where none is.
 absl::Status StepHasBegun(uint64_t step, uint64_t highest_begun);
 // The highest step that such an error names; nullopt: another error.
 absl::optional<uint64_t> HighestBegunStep(const absl::Status& status);

@@ -15,12 +15,12 @@ struct PullResult {
   Payload payload;
 };
 
-// One server's data plane, as ParameterService defines it (semantics and statuses: parameter_server.proto).
-// Implemented by the server's core and, over gRPC, by the client's RemoteEndpoint: so a worker in the
-// same process talks to the core itself. Thread-safe.
+// One server's data plane, as ParameterService defines it (semantics and statuses:
+// parameter_server.proto). Implemented by the server's core and, over gRPC, by the client's
+// RemoteEndpoint: so a worker in the same process talks to the core itself. Thread-safe.
 //
-// `done` is called exactly once, on any thread, perhaps before the call returns. A parked reply ends
-// by `deadline` (of Clock::Now) with DEADLINE_EXCEEDED that names who was waited for.
+// `done` is called exactly once, on any thread, perhaps before the call returns. A parked reply
+// ends by `deadline` (of Clock::Now) with DEADLINE_EXCEEDED that names who was waited for.
 class ParameterEndpoint {
  public:
   using HelloDone = absl::AnyInvocable<void(absl::StatusOr<v1::HelloReply>) &&>;

@@ -12,8 +12,8 @@
 namespace weir {
 
 // The bytes of a message's tensors: a sequence of slices, each kept alive by its owner. Received
-// payloads are consumed in place, so elements may straddle slices and are not aligned; payloads to be
-// sent point into chunks or tensors. Movable. Used from one thread at a time.
+// payloads are consumed in place, so elements may straddle slices and are not aligned; payloads to
+// be sent point into chunks or tensors. Movable. Used from one thread at a time.
 class Payload {
  public:
   struct Slice {
@@ -39,7 +39,8 @@ class Payload {
     }
   }
 
-  // `release(owner)` is called once when the bytes are no longer needed; nullptr: they outlive this.
+  // `release(owner)` is called once when the bytes are no longer needed; nullptr: they outlive
+  // this.
   void Append(const void* data, size_t size, void* owner = nullptr, Release release = nullptr) {
     slices_.push_back({static_cast<const std::byte*>(data), size});
     owners_.push_back({owner, release, size_});
@@ -79,10 +80,10 @@ class Payload {
   size_t size_ = 0;
 };
 
-// Calls fn(const std::byte* data, size_t first, size_t count) for the `elements` elements that start at
-// byte `offset` of the payload, run by contiguous run. An element that straddles slices comes alone, from
-// a buffer that lives for the call. Data is not aligned. The payload must hold offset + elements *
-// element_bytes bytes; element_bytes is at most 16.
+// Calls fn(const std::byte* data, size_t first, size_t count) for the `elements` elements that
+// start at byte `offset` of the payload, run by contiguous run. An element that straddles slices
+// comes alone, from a buffer that lives for the call. Data is not aligned. The payload must hold
+// offset + elements * element_bytes bytes; element_bytes is at most 16.
 template <typename Fn>
 void ForEachRun(const Payload& payload, size_t offset, size_t elements, size_t element_bytes,
                 Fn&& fn) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes, in slices of any size: decoded without harm, and what decodes is written and read again the
-// same; what the generated decoder reads ours reads alike.
+// Any bytes, in slices of any size: decoded without harm, and what decodes is written and read
+// again the same; what the generated decoder reads ours reads alike.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -5,7 +5,9 @@
 
 namespace weir {
 
-void ManualExecutor::Run(Task task) { RunAfter(absl::ZeroDuration(), std::move(task)); }
+void ManualExecutor::Run(Task task) {
+  RunAfter(absl::ZeroDuration(), std::move(task));
+}
 
 TimerId ManualExecutor::RunAfter(absl::Duration delay, Task task) {
   const absl::Time due = clock_.Now() + delay;

@@ -31,6 +31,7 @@ class MiniCluster {
   absl::Status RestartServer(int index);
   // The coordinator ends without a word, and comes back at its address with what it kept.
   absl::Status RestartCoordinator();
+
  private:
   class CoordinatorPart;
   class ServerPart;

@@ -16,12 +16,12 @@ namespace weir {
 enum class Regime { kSync = 1, kAsync = 2 };
 
 struct JoinOptions {
-  std::string coordinator;           // host:port
-  std::string name;                  // of the job
-  uint32_t workers = 1;              // the job starts when so many have joined
+  std::string coordinator;  // host:port
+  std::string name;         // of the job
+  uint32_t workers = 1;     // the job starts when so many have joined
   Regime regime = Regime::kAsync;
-  int wanted_rank = -1;              // -1: any free one
-  absl::Duration timeout = absl::Minutes(1);   // for reaching the coordinator
+  int wanted_rank = -1;                       // -1: any free one
+  absl::Duration timeout = absl::Minutes(1);  // for reaching the coordinator
   // A serialized weir.v1.JobSpec in place of name, workers and regime: what weir-worker sends.
   std::string serialized_spec;
 };
@@ -32,9 +32,9 @@ struct Job {
   std::unique_ptr<ParameterClient> parameters;
 };
 
-// Errors: Unavailable - no coordinator answers at the address; FailedPrecondition - the name is taken
-// by a job with another spec (the first key that differs is named), has finished, or has all its workers;
-// InvalidArgument - a bad spec.
+// Errors: Unavailable - no coordinator answers at the address; FailedPrecondition - the name is
+// taken by a job with another spec (the first key that differs is named), has finished, or has all
+// its workers; InvalidArgument - a bad spec.
 absl::StatusOr<Job> JoinJob(const JoinOptions& options);
 
 }  // namespace weir

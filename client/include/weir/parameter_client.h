@@ -13,8 +13,8 @@
 
 namespace weir {
 
-// A whole variable's elements, contiguous, in its dtype and machine order. `variable` is its position
-// in the Declaration.
+// A whole variable's elements, contiguous, in its dtype and machine order. `variable` is its
+// position in the Declaration.
 struct PullItem {
   size_t variable = 0;
   void* data = nullptr;
@@ -35,21 +35,21 @@ struct PushOptions {
   uint32_t group = 1;       // index of the optimizer group plus one; 0: state
   uint64_t step = 0;        // the job step, from 0
   uint64_t group_step = 0;  // the group's own step, from 0
-  double weight = 1;        // in the mean, relative to the job's per-worker batch; 0 only if all is absent
+  double weight = 1;        // in the mean, of the job's per-worker batch; 0 only if all is absent
   uint64_t examples = 0;    // behind this push
-  uint64_t consumed = 0;    // of this worker's data ranges, by the end of this push, in this attempt
+  uint64_t consumed = 0;  // of this worker's data ranges, by the end of this push, in this attempt
   double rate_scale = 1;
   absl::Duration timeout = absl::Minutes(10);
 };
 
 struct PullStats {
-  uint64_t examples = 0;     // applied to the weights that came
-  uint64_t bytes = 0;        // of payload
+  uint64_t examples = 0;  // applied to the weights that came
+  uint64_t bytes = 0;     // of payload
 };
 struct PushStats {
-  bool repeated = false;     // all of it had been counted before
-  uint64_t staleness = 0;    // async: the most updates by others since the weights that were pulled last
-  uint64_t bytes = 0;        // of payload, both ways
+  bool repeated = false;   // all of it had been counted before
+  uint64_t staleness = 0;  // async: the most updates by others since the last pull of the weights
+  uint64_t bytes = 0;      // of payload, both ways
 };
 
 // An operation under way. Destruction waits for its end. Used from one thread.
@@ -64,15 +64,16 @@ class PendingPush {
 //
 // Every call ends in a result or, by its timeout, in a status that names who was waited for.
 // Errors common to all: InvalidArgument - an item's variable, size or dtype, a gradient that is not
-// finite (named; nothing was sent), a bad weight; Aborted - the job was rolled back or this worker is
-// no longer a member (JobSession::Info has the step to resume from); FailedPrecondition - the job
-// has ended; DeadlineExceeded - who is missing. Outages shorter than the timeout are retried inside.
+// finite (named; nothing was sent), a bad weight; Aborted - the job was rolled back or this worker
+// is no longer a member (JobSession::Info has the step to resume from); FailedPrecondition - the
+// job has ended; DeadlineExceeded - who is missing. Outages shorter than the timeout are retried
+// inside.
 class ParameterClient {
  public:
   virtual ~ParameterClient() = default;
 
-  // Initial values of all variables. For the worker that JobSession names the initialiser, before its
-  // ReportInitialised; others get FailedPrecondition.
+  // Initial values of all variables. For the worker that JobSession names the initialiser, before
+  // its ReportInitialised; others get FailedPrecondition.
   virtual absl::Status Assign(absl::Span<const PushItem> values) = 0;
 
   virtual absl::StatusOr<PullStats> Pull(absl::Span<const PullItem> into,
@@ -83,7 +84,8 @@ class ParameterClient {
   virtual absl::StatusOr<PushStats> Push(absl::Span<const PushItem> gradients,
                                          const PushOptions& options) = 0;
 
-  // Push, and the new weights of the variables in `into` back. In sync: those after this group step.
+  // Push, and the new weights of the variables in `into` back. In sync: those after this group
+  // step.
   virtual absl::StatusOr<PushStats> PushPull(absl::Span<const PushItem> gradients,
                                              absl::Span<const PullItem> into,
                                              const PushOptions& options) = 0;
