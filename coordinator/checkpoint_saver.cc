@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/job.h"
+#include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/turn_log.h"
 
@@ -25,7 +25,7 @@ constexpr uint32_t kDefaultKeep = 3;
 
 template <typename Result, typename Fn>
 auto CheckpointSaver::Reenter(Fn fn) {
-  return job_.Reenter<Result>([save = save_, fn](Job& job, Turn& turn, Result result) {
+  return job_.Reenter<Result>([save = save_, fn](CoordinatedJob& job, Turn& turn, Result result) {
     CheckpointSaver& saver = job.saver();
     if (saver.save_ == save && saver.phase_ != Phase::kIdle) fn(saver, turn, std::move(result));
   });
@@ -175,7 +175,8 @@ void CheckpointSaver::CutAtStep(Turn& turn) {
   options.first_step = job_.roster().highest_step();
   options.cut = cut_;
   options.deadline = turn.now() + kCutTime;
-  auto finished = [save = save_](Job& job, Turn& later, const StepChange::Result& result) {
+  auto finished = [save = save_](CoordinatedJob& job, Turn& later,
+                                 const StepChange::Result& result) {
     CheckpointSaver& saver = job.saver();
     if (saver.save_ != save || saver.phase_ != Phase::kCutting) return;
     if (result.status.ok()) {

@@ -18,9 +18,7 @@
 
 namespace weir {
 
-inline namespace control_plane {
-class Job;
-}
+class CoordinatedJob;
 
 // The checkpoints of one running job: when one is due, its cut, the servers' parts, the manifest
 // that commits it, and the old ones that go. What fails is dropped and tried again with backoff.
@@ -34,7 +32,7 @@ class CheckpointSaver {
   using Done = absl::AnyInvocable<void(absl::StatusOr<v1::SaveCheckpointReply>) &&>;
 
   // `job` owns this.
-  explicit CheckpointSaver(Job& job) : job_(job) {}
+  explicit CheckpointSaver(CoordinatedJob& job) : job_(job) {}
 
   // Answers when a checkpoint is committed whose cut is after this call; those asked for before a
   // cut is taken share it. Errors: DeadlineExceeded - says what is waited for; the last failure,
@@ -89,7 +87,7 @@ class CheckpointSaver {
   template <typename Result, typename Fn>
   auto Reenter(Fn fn);
 
-  Job& job_;
+  CoordinatedJob& job_;
   Phase phase_ = Phase::kIdle;
   uint64_t save_ = 0;      // counts tries, so that late answers are told from present ones
   v1::Manifest manifest_;  // of the one under way

@@ -119,7 +119,7 @@ absl::Status Coordinator::LoadJob(const std::string& key,
   WEIR_RETURN_IF_ERROR(Parse(kept, absl::StrCat("ranges/", run), ranges));
   if (record.view().run_id() == 0) return Damaged(key);
   jobs_[record.view().run_id()] =
-      std::make_unique<Job>(*context_, record, declaration, ranges, turn);
+      std::make_unique<CoordinatedJob>(*context_, record, declaration, ranges, turn);
   return absl::OkStatus();
 }
 
@@ -170,7 +170,7 @@ void Coordinator::ForgiveDeafness(Turn& turn) {
 void Coordinator::ForgetOldRuns(Turn& turn) {
   while (true) {
     size_t ended = 0;
-    Job* oldest = nullptr;
+    CoordinatedJob* oldest = nullptr;
     for (auto& [run, job] : jobs_) {
       if (job->live()) continue;
       ++ended;

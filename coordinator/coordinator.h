@@ -15,7 +15,7 @@
 #include "common/clock.h"
 #include "common/executor.h"
 #include "common/mutex.h"
-#include "coordinator/job.h"
+#include "coordinator/coordinated_job.h"
 #include "coordinator/job_context.h"
 #include "coordinator/outbox.h"
 #include "coordinator/server_table.h"
@@ -105,13 +105,13 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   void ForgiveDeafness(Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetOldRuns(Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::StatusOr<Job*> FindOrStart(const v1::RegisterRequest& request, Turn& turn)
+  absl::StatusOr<CoordinatedJob*> FindOrStart(const v1::RegisterRequest& request, Turn& turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckName(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Job* Live(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  CoordinatedJob* Live(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The live run of a name, or else its newest.
-  Job* Newest(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<Job*> NewestFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  CoordinatedJob* Newest(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<CoordinatedJob*> NewestFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const uint64_t term_;
@@ -121,8 +121,8 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   // Held in a turn only; never over a callback, a call or the disk. Before the outbox's lock.
   Mutex mutex_;
   ServerTable servers_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<JobContext> context_;                                    // constant after Create
-  std::map<uint64_t, std::unique_ptr<Job>> jobs_ ABSL_GUARDED_BY(mutex_);  // by run
+  std::unique_ptr<JobContext> context_;  // constant after Create
+  std::map<uint64_t, std::unique_ptr<CoordinatedJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // by run
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t ticks_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time last_tick_ ABSL_GUARDED_BY(mutex_);

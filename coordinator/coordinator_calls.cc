@@ -53,17 +53,17 @@ void Coordinator::RegisterServer(const v1::RegisterServerRequest& request,
   });
 }
 
-Job* Coordinator::Live(const std::string& name) {
+CoordinatedJob* Coordinator::Live(const std::string& name) {
   for (auto& [run, job] : jobs_) {
     if (job->live() && job->name() == name) return job.get();
   }
   return nullptr;
 }
 
-std::vector<Job*> Coordinator::NewestFirst() {
-  std::vector<Job*> jobs;
+std::vector<CoordinatedJob*> Coordinator::NewestFirst() {
+  std::vector<CoordinatedJob*> jobs;
   for (auto& [run, job] : jobs_) jobs.push_back(job.get());
-  std::stable_sort(jobs.begin(), jobs.end(), [](const Job* a, const Job* b) {
+  std::stable_sort(jobs.begin(), jobs.end(), [](const CoordinatedJob* a, const CoordinatedJob* b) {
     if (a->live() != b->live()) return a->live();
     if (a->live()) return a->created_unix_ms() > b->created_unix_ms();
     return a->finished_unix_ms() > b->finished_unix_ms();
@@ -71,15 +71,15 @@ std::vector<Job*> Coordinator::NewestFirst() {
   return jobs;
 }
 
-Job* Coordinator::Newest(const std::string& name) {
-  for (Job* job : NewestFirst()) {
+CoordinatedJob* Coordinator::Newest(const std::string& name) {
+  for (CoordinatedJob* job : NewestFirst()) {
     if (job->name() == name) return job;
   }
   return nullptr;
 }
 
 absl::Status Coordinator::CheckName(const v1::JobSpec& spec) {
-  const Job* former = Newest(spec.name());
+  const CoordinatedJob* former = Newest(spec.name());
   const bool finished = former != nullptr && former->finished();
   if (finished && !spec.replace() && spec.resume().empty()) {
     return absl::FailedPreconditionError(
@@ -101,9 +101,10 @@ absl::Status Coordinator::CheckName(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Job*> Coordinator::FindOrStart(const v1::RegisterRequest& request, Turn& turn) {
+absl::StatusOr<CoordinatedJob*> Coordinator::FindOrStart(const v1::RegisterRequest& request,
+                                                         Turn& turn) {
   const v1::JobSpec& spec = request.spec();
-  if (Job* live = Live(spec.name()); live != nullptr) {
+  if (CoordinatedJob* live = Live(spec.name()); live != nullptr) {
     const auto difference = FirstDifference(live->spec(), spec);
     if (!difference) return live;
     if (!live->abandoned()) {
@@ -124,7 +125,7 @@ absl::StatusOr<Job*> Coordinator::FindOrStart(const v1::RegisterRequest& request
   while (run_id == 0 || jobs_.count(run_id) > 0) run_id = options_.random();
   LogLater(turn, spdlog::level::info, "job begins job={} run={:016x}", spec.name(), run_id);
   auto& job = jobs_[run_id];
-  job = std::make_unique<Job>(*context_, spec, run_id, turn);
+  job = std::make_unique<CoordinatedJob>(*context_, spec, run_id, turn);
   return job.get();
 }
 
@@ -132,7 +133,7 @@ void Coordinator::Register(const v1::RegisterRequest& request, Done<v1::Register
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const auto reply = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::RegisterReply> {
       WEIR_RETURN_IF_ERROR(CheckWorker(request, options_.build));
-      WEIR_ASSIGN_OR_RETURN(Job* const job, FindOrStart(request, turn));
+      WEIR_ASSIGN_OR_RETURN(CoordinatedJob* const job, FindOrStart(request, turn));
       return job->Register(request, turn);
     }();
     AnswerLater<v1::RegisterReply>(turn, std::move(done), reply);
@@ -143,11 +144,12 @@ void Coordinator::Heartbeat(const v1::HeartbeatRequest& request, Done<v1::Heartb
   v1::HeartbeatReply reply;
   reply.set_term(term_);
   if (request.run_id() != 0) {
-    InJob<v1::HeartbeatReply>(request.run_id(), std::move(done),
-                              [&](Job& job, Turn& turn) -> absl::StatusOr<v1::HeartbeatReply> {
-                                WEIR_RETURN_IF_ERROR(job.Heartbeat(request, turn));
-                                return reply;
-                              });
+    InJob<v1::HeartbeatReply>(
+        request.run_id(), std::move(done),
+        [&](CoordinatedJob& job, Turn& turn) -> absl::StatusOr<v1::HeartbeatReply> {
+          WEIR_RETURN_IF_ERROR(job.Heartbeat(request, turn));
+          return reply;
+        });
     return;
   }
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -158,40 +160,44 @@ void Coordinator::Heartbeat(const v1::HeartbeatRequest& request, Done<v1::Heartb
 }
 
 void Coordinator::Leave(const v1::LeaveRequest& request, Done<v1::LeaveReply> done) {
-  InJob<v1::LeaveReply>(request.run_id(), std::move(done), [&](Job& job, Turn& turn) {
+  InJob<v1::LeaveReply>(request.run_id(), std::move(done), [&](CoordinatedJob& job, Turn& turn) {
     return OrEmpty<v1::LeaveReply>(job.Leave(request, turn));
   });
 }
 
 void Coordinator::Declare(const v1::DeclareRequest& request, Done<v1::DeclareReply> done) {
-  InJob<v1::DeclareReply>(request.run_id(), std::move(done), [&](Job& job, Turn& turn) {
+  InJob<v1::DeclareReply>(request.run_id(), std::move(done), [&](CoordinatedJob& job, Turn& turn) {
     return OrEmpty<v1::DeclareReply>(job.Declare(request, turn));
   });
 }
 
 void Coordinator::ReportInitialised(const v1::ReportInitialisedRequest& request,
                                     Done<v1::ReportInitialisedReply> done) {
-  InJob<v1::ReportInitialisedReply>(request.run_id(), std::move(done), [&](Job& job, Turn& turn) {
-    return OrEmpty<v1::ReportInitialisedReply>(job.ReportInitialised(request, turn));
-  });
+  InJob<v1::ReportInitialisedReply>(
+      request.run_id(), std::move(done), [&](CoordinatedJob& job, Turn& turn) {
+        return OrEmpty<v1::ReportInitialisedReply>(job.ReportInitialised(request, turn));
+      });
 }
 
 void Coordinator::TakeRanges(const v1::TakeRangesRequest& request, Done<v1::TakeRangesReply> done) {
-  InJob<v1::TakeRangesReply>(request.run_id(), std::move(done),
-                             [&](Job& job, Turn& turn) { return job.TakeRanges(request, turn); });
+  InJob<v1::TakeRangesReply>(
+      request.run_id(), std::move(done),
+      [&](CoordinatedJob& job, Turn& turn) { return job.TakeRanges(request, turn); });
 }
 
 void Coordinator::ReportProgress(const v1::ReportProgressRequest& request,
                                  Done<v1::ReportProgressReply> done) {
-  InJob<v1::ReportProgressReply>(request.run_id(), std::move(done), [&](Job& job, Turn& turn) {
-    return OrEmpty<v1::ReportProgressReply>(job.ReportProgress(request, turn));
-  });
+  InJob<v1::ReportProgressReply>(
+      request.run_id(), std::move(done), [&](CoordinatedJob& job, Turn& turn) {
+        return OrEmpty<v1::ReportProgressReply>(job.ReportProgress(request, turn));
+      });
 }
 
 void Coordinator::ReportCut(const v1::ReportCutRequest& request, Done<v1::ReportCutReply> done) {
-  InJob<v1::ReportCutReply>(request.run_id(), std::move(done), [&](Job& job, Turn& turn) {
-    return OrEmpty<v1::ReportCutReply>(job.ReportCut(request, turn));
-  });
+  InJob<v1::ReportCutReply>(request.run_id(), std::move(done),
+                            [&](CoordinatedJob& job, Turn& turn) {
+                              return OrEmpty<v1::ReportCutReply>(job.ReportCut(request, turn));
+                            });
 }
 
 void Coordinator::Barrier(const v1::BarrierRequest& request, absl::Time deadline,
@@ -212,7 +218,7 @@ void Coordinator::SaveCheckpoint(const v1::SaveCheckpointRequest& request, absl:
                                  Done<v1::SaveCheckpointReply> done) {
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const auto found = jobs_.find(request.run_id());
-    Job* job = found != jobs_.end() ? found->second.get() : Live(request.job());
+    CoordinatedJob* job = found != jobs_.end() ? found->second.get() : Live(request.job());
     if (stopping_) {
       AnswerLater<v1::SaveCheckpointReply>(turn, std::move(done), Stopping());
     } else if (job != nullptr) {

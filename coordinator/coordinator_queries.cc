@@ -76,14 +76,14 @@ void Coordinator::ListCheckpoints(const v1::ListCheckpointsRequest& request,
 void Coordinator::ListJobs(const v1::ListJobsRequest&, Done<v1::ListJobsReply> done) {
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     v1::ListJobsReply reply;
-    for (const Job* job : NewestFirst()) *reply.add_jobs() = job->Status(turn.now());
+    for (const CoordinatedJob* job : NewestFirst()) *reply.add_jobs() = job->Status(turn.now());
     AnswerLater<v1::ListJobsReply>(turn, std::move(done), std::move(reply));
   });
 }
 
 void Coordinator::ShowJob(const v1::ShowJobRequest& request, Done<v1::ShowJobReply> done) {
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    const Job* job = Newest(request.job());
+    const CoordinatedJob* job = Newest(request.job());
     if (job == nullptr) {
       AnswerLater<v1::ShowJobReply>(turn, std::move(done), NoSuchJob(request.job()));
       return;
@@ -96,7 +96,7 @@ void Coordinator::ShowJob(const v1::ShowJobRequest& request, Done<v1::ShowJobRep
 
 void Coordinator::StopJob(const v1::StopJobRequest& request, Done<v1::StopJobReply> done) {
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    Job* live = Live(request.job());
+    CoordinatedJob* live = Live(request.job());
     if (live == nullptr && Newest(request.job()) == nullptr) {
       AnswerLater<v1::StopJobReply>(turn, std::move(done), NoSuchJob(request.job()));
       return;
@@ -118,7 +118,7 @@ void Coordinator::Status(const v1::StatusRequest&, Done<v1::StatusReply> done) {
       status.set_silent_ms(absl::ToInt64Milliseconds(turn.now() - server.last_heard));
       status.set_memory_limit_bytes(server.record.memory_limit_bytes());
     }
-    for (const Job* job : NewestFirst()) *reply.add_jobs() = job->Status(turn.now());
+    for (const CoordinatedJob* job : NewestFirst()) *reply.add_jobs() = job->Status(turn.now());
     AnswerLater<v1::StatusReply>(turn, std::move(done), std::move(reply));
   });
 }

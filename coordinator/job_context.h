@@ -18,10 +18,8 @@
 
 namespace weir {
 
-inline namespace control_plane {
-class Job;
-}
-using JobTask = absl::AnyInvocable<void(Job&, Turn&) &&>;
+class CoordinatedJob;
+using JobTask = absl::AnyInvocable<void(CoordinatedJob&, Turn&) &&>;
 
 // What a job needs of its coordinator, which owns it and outlives all jobs.
 struct JobContext {

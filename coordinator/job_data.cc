@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "coordinator/job.h"
+#include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 
 namespace weir {
@@ -35,8 +35,8 @@ absl::Status CheckBarrier(const v1::BarrierRequest& request) {
 
 }  // namespace
 
-void Job::Barrier(const v1::BarrierRequest& request, absl::Time deadline, BarrierTable::Done done,
-                  Turn& turn) {
+void CoordinatedJob::Barrier(const v1::BarrierRequest& request, absl::Time deadline,
+                             BarrierTable::Done done, Turn& turn) {
   absl::Status status = roster_.Check(request.worker());
   if (status.ok()) status = CheckAttempt(request.attempt());
   if (status.ok()) status = CheckBarrier(request);
@@ -51,8 +51,8 @@ void Job::Barrier(const v1::BarrierRequest& request, absl::Time deadline, Barrie
   }
 }
 
-absl::StatusOr<v1::TakeRangesReply> Job::TakeRanges(const v1::TakeRangesRequest& request,
-                                                    Turn& turn) {
+absl::StatusOr<v1::TakeRangesReply> CoordinatedJob::TakeRanges(const v1::TakeRangesRequest& request,
+                                                               Turn& turn) {
   WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
   WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
   if (!ranges_) {
@@ -72,7 +72,8 @@ absl::StatusOr<v1::TakeRangesReply> Job::TakeRanges(const v1::TakeRangesRequest&
   return ranges_->Take(request, wanted, roster_.Members().size());
 }
 
-absl::Status Job::ReportProgress(const v1::ReportProgressRequest& request, const Turn& turn) {
+absl::Status CoordinatedJob::ReportProgress(const v1::ReportProgressRequest& request,
+                                            const Turn& turn) {
   WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
   WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
   roster_.Report(request.worker(), request.progress(), turn.now());
@@ -81,15 +82,15 @@ absl::Status Job::ReportProgress(const v1::ReportProgressRequest& request, const
   return absl::OkStatus();
 }
 
-absl::Status Job::ReportCut(const v1::ReportCutRequest& request, Turn& turn) {
+absl::Status CoordinatedJob::ReportCut(const v1::ReportCutRequest& request, Turn& turn) {
   WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
   WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
   saver_.ReportCut(request, turn);
   return absl::OkStatus();
 }
 
-void Job::SaveCheckpoint(const v1::SaveCheckpointRequest& request, absl::Time deadline,
-                         CheckpointSaver::Done done, Turn& turn) {
+void CoordinatedJob::SaveCheckpoint(const v1::SaveCheckpointRequest& request, absl::Time deadline,
+                                    CheckpointSaver::Done done, Turn& turn) {
   if (!live()) {
     AnswerLater<v1::SaveCheckpointReply>(
         turn, std::move(done),

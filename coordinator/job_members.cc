@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "coordinator/job.h"
+#include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/turn_log.h"
 
@@ -29,7 +29,8 @@ void InsertMember(v1::JobView& view, uint32_t rank, uint64_t worker, uint64_t fi
 
 }  // namespace
 
-absl::StatusOr<v1::RegisterReply> Job::Register(const v1::RegisterRequest& request, Turn& turn) {
+absl::StatusOr<v1::RegisterReply> CoordinatedJob::Register(const v1::RegisterRequest& request,
+                                                           Turn& turn) {
   const bool known = roster_.Find(request.worker()) != nullptr;
   if (view_.stop() && !known) {
     return absl::FailedPreconditionError(absl::StrCat("job '", name(), "' is being stopped"));
@@ -58,7 +59,7 @@ absl::StatusOr<v1::RegisterReply> Job::Register(const v1::RegisterRequest& reque
   return reply;
 }
 
-void Job::AddMember(uint64_t worker, uint64_t first_step) {
+void CoordinatedJob::AddMember(uint64_t worker, uint64_t first_step) {
   const Roster::Worker* found = roster_.Find(worker);
   if (found == nullptr) return;
   roster_.Admit(worker, first_step);
@@ -69,7 +70,7 @@ void Job::AddMember(uint64_t worker, uint64_t first_step) {
 
 // In `sync` a new member counts from a step boundary that no server has passed. Everybody's step f
 // is divided among the old members, and waits for the new view; so the new one counts from f + 1.
-void Job::AdmitJoining(Turn& turn) {
+void CoordinatedJob::AdmitJoining(Turn& turn) {
   const std::vector<uint64_t> joining = roster_.Joining();
   if (joining.empty() || change_ != nullptr || saver_.cutting() || turn.now() < admit_at_ ||
       view_.stop() || view_.state() != v1::JOB_STATE_RUNNING) {
@@ -79,18 +80,18 @@ void Job::AdmitJoining(Turn& turn) {
   StepChange::Options options;
   options.first_step = roster_.highest_step() + 1;
   options.deadline = turn.now() + kJoinTime;
-  options.view_at = [joining, had_members](Job& job, uint64_t step) {
+  options.view_at = [joining, had_members](CoordinatedJob& job, uint64_t step) {
     return job.ViewWith(joining, had_members ? step + 1 : step);
   };
   StartChange(
       std::move(options),
-      [joining, had_members](Job& job, Turn& later, const StepChange::Result& result) {
+      [joining, had_members](CoordinatedJob& job, Turn& later, const StepChange::Result& result) {
         job.OnAdmitted(joining, had_members, result, later);
       },
       turn);
 }
 
-v1::JobView Job::ViewWith(const std::vector<uint64_t>& joining, uint64_t first_step) {
+v1::JobView CoordinatedJob::ViewWith(const std::vector<uint64_t>& joining, uint64_t first_step) {
   admitting_version_ = last_version_ = std::max(last_version_, view_.version()) + 1;
   admitting_generation_ = last_generation_ = std::max(last_generation_, view_.generation()) + 1;
   v1::JobView view = view_;
@@ -103,8 +104,8 @@ v1::JobView Job::ViewWith(const std::vector<uint64_t>& joining, uint64_t first_s
   return view;
 }
 
-void Job::OnAdmitted(const std::vector<uint64_t>& joining, bool had_members,
-                     const StepChange::Result& result, Turn& turn) {
+void CoordinatedJob::OnAdmitted(const std::vector<uint64_t>& joining, bool had_members,
+                                const StepChange::Result& result, Turn& turn) {
   // A view that was published meanwhile is newer, and without the newcomers.
   const bool undisturbed = last_version_ == admitting_version_ &&
                            std::all_of(joining.begin(), joining.end(),
@@ -135,7 +136,7 @@ void Job::OnAdmitted(const std::vector<uint64_t>& joining, bool had_members,
   admit_at_ = turn.now() + Backoff(admit_failures_++, absl::Milliseconds(200), absl::Seconds(10));
 }
 
-absl::Status Job::Leave(const v1::LeaveRequest& request, Turn& turn) {
+absl::Status CoordinatedJob::Leave(const v1::LeaveRequest& request, Turn& turn) {
   if (roster_.Find(request.worker()) == nullptr) {
     const absl::Status status = roster_.Check(request.worker());
     return absl::IsNotFound(status) ? status : absl::OkStatus();
@@ -147,7 +148,8 @@ absl::Status Job::Leave(const v1::LeaveRequest& request, Turn& turn) {
   return absl::OkStatus();
 }
 
-void Job::RemoveWorker(uint64_t worker, const std::string& why, bool finished, Turn& turn) {
+void CoordinatedJob::RemoveWorker(uint64_t worker, const std::string& why, bool finished,
+                                  Turn& turn) {
   LogLater(turn, spdlog::level::info, "worker goes job={} {} worker={:016x}: {}", name(),
            roster_.Describe(worker), worker, why);
   any_finished_ |= finished;
@@ -167,7 +169,7 @@ void Job::RemoveWorker(uint64_t worker, const std::string& why, bool finished, T
   saver_.OnMemberGone(turn);
 }
 
-void Job::AfterDeparture(const std::string& why, Turn& turn) {
+void CoordinatedJob::AfterDeparture(const std::string& why, Turn& turn) {
   Keep();
   if (!live()) return;
   if (view_.stop() && roster_.Members().empty()) {
@@ -195,7 +197,7 @@ void Job::AfterDeparture(const std::string& why, Turn& turn) {
   }
 }
 
-void Job::ElectInitialiser() {
+void CoordinatedJob::ElectInitialiser() {
   const uint64_t lowest = view_.members().empty() ? 0 : view_.members(0).worker();
   if (view_.initialiser() == lowest && lowest != 0) return;
   ChangeView().set_initialiser(lowest);
@@ -204,7 +206,7 @@ void Job::ElectInitialiser() {
                         : absl::StrCat(roster_.Describe(lowest), " assigns the initial values"));
 }
 
-void Job::EndLeases(Turn& turn) {
+void CoordinatedJob::EndLeases(Turn& turn) {
   std::string why;
   for (const uint64_t worker : roster_.Expired(turn.now())) {
     why = absl::StrCat(roster_.Describe(worker), ": its lease of ",
@@ -231,11 +233,11 @@ void Job::EndLeases(Turn& turn) {
 // Nobody is left, for too long or because the job was stopped: what it has done is saved if it
 // asked for that. A stopped job is saved here and not by a worker, which would wait for a cut while
 // another is in a step that waits for it.
-void Job::TickOrphan(Turn& turn) {
+void CoordinatedJob::TickOrphan(Turn& turn) {
   if (!roster_.empty() || ending_orphan_) return;
   if (!view_.stop() && turn.now() - orphaned_at_ < OrphanTtl(spec())) return;
   ending_orphan_ = true;
-  const auto end = [](Job& job, Turn& later) {
+  const auto end = [](CoordinatedJob& job, Turn& later) {
     job.ending_orphan_ = false;
     if (!job.live() || !job.roster_.empty()) return;  // somebody has come meanwhile
     job.End(v1::JOB_STATE_FAILED,
@@ -249,11 +251,11 @@ void Job::TickOrphan(Turn& turn) {
   }
   saver_.Request({}, turn.now() + kOrphanSaveTime,
                  Reenter<absl::StatusOr<v1::SaveCheckpointReply>>(
-                     [end](Job& job, Turn& later, const auto&) { end(job, later); }),
+                     [end](CoordinatedJob& job, Turn& later, const auto&) { end(job, later); }),
                  turn);
 }
 
-void Job::Tick(Turn& turn) {
+void CoordinatedJob::Tick(Turn& turn) {
   if (!live()) return;
   EndLeases(turn);
   barriers_.Expire(roster_, turn);
@@ -262,7 +264,8 @@ void Job::Tick(Turn& turn) {
   if (live()) saver_.Tick(turn);
 }
 
-bool Job::StartChange(StepChange::Options options, StepChange::Finished finished, Turn& turn) {
+bool CoordinatedJob::StartChange(StepChange::Options options, StepChange::Finished finished,
+                                 Turn& turn) {
   if (change_ != nullptr) return false;
   options.id = ++last_change_;
   options.run_id = run_id();
@@ -274,11 +277,11 @@ bool Job::StartChange(StepChange::Options options, StepChange::Finished finished
   return true;
 }
 
-StepChange* Job::FindChange(uint64_t id) {
+StepChange* CoordinatedJob::FindChange(uint64_t id) {
   return change_ != nullptr && change_->id() == id ? change_.get() : nullptr;
 }
 
-void Job::EndChange(Turn&) {
+void CoordinatedJob::EndChange(Turn&) {
   change_.reset();
 }
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "coordinator/coordinated_job.h"
 #include "coordinator/declaration_check.h"
-#include "coordinator/job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/message_difference.h"
 #include "coordinator/placement.h"
@@ -21,7 +21,7 @@ constexpr absl::Duration kRestoreRetry = absl::Seconds(1);
 
 }  // namespace
 
-absl::Status Job::Declare(const v1::DeclareRequest& request, Turn& turn) {
+absl::Status CoordinatedJob::Declare(const v1::DeclareRequest& request, Turn& turn) {
   WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
   const v1::Declaration& declaration = request.declaration();
   if (view_.declaration().ByteSizeLong() > 0) {
@@ -43,7 +43,7 @@ absl::Status Job::Declare(const v1::DeclareRequest& request, Turn& turn) {
   return absl::OkStatus();
 }
 
-absl::Status Job::CheckQuota(const v1::Declaration& declaration) const {
+absl::Status CoordinatedJob::CheckQuota(const v1::Declaration& declaration) const {
   // Without servers what the job needs is known all the same: it is that of one server.
   std::vector<v1::ServerInfo> servers = context_.servers.Live();
   const bool none_live = servers.empty();
@@ -68,7 +68,7 @@ absl::Status Job::CheckQuota(const v1::Declaration& declaration) const {
   return absl::OkStatus();
 }
 
-std::string Job::WhatIsMissing() const {
+std::string CoordinatedJob::WhatIsMissing() const {
   const bool first = view_.shard_map().version() == 0;
   const uint32_t wanted = MinWorkers(spec());
   if (first && static_cast<uint32_t>(view_.members_size()) < wanted) {
@@ -80,13 +80,13 @@ std::string Job::WhatIsMissing() const {
   return "";
 }
 
-void Job::Wait(const std::string& message) {
+void CoordinatedJob::Wait(const std::string& message) {
   if (view_.state() == v1::JOB_STATE_WAITING && view_.message() == message) return;
   ChangeView().set_state(v1::JOB_STATE_WAITING);
   view_.set_message(message);
 }
 
-void Job::TryStart(Turn& turn) {
+void CoordinatedJob::TryStart(Turn& turn) {
   const std::string missing = WhatIsMissing();
   if (!missing.empty()) {
     Wait(missing);
@@ -105,7 +105,7 @@ void Job::TryStart(Turn& turn) {
   }
 }
 
-absl::StatusOr<SharedManifest> Job::FirstSource() const {
+absl::StatusOr<SharedManifest> CoordinatedJob::FirstSource() const {
   const std::string& resume = spec().resume();
   if (resume.empty()) return SharedManifest();
   if (resume != "latest" && resume != "auto") return context_.checkpoints->Find(name(), resume);
@@ -122,7 +122,7 @@ absl::StatusOr<SharedManifest> Job::FirstSource() const {
   return SharedManifest();
 }
 
-absl::StatusOr<SharedManifest> Job::ChooseSource() const {
+absl::StatusOr<SharedManifest> CoordinatedJob::ChooseSource() const {
   if (view_.shard_map().version() == 0) return FirstSource();
   const bool any_run = spec().resume() == "auto";
   for (const auto& manifest : context_.checkpoints->List(name())) {
@@ -140,7 +140,7 @@ absl::StatusOr<SharedManifest> Job::ChooseSource() const {
   return SharedManifest();
 }
 
-absl::Status Job::Place(const v1::Manifest* source) {
+absl::Status CoordinatedJob::Place(const v1::Manifest* source) {
   PlacementOptions options{.version = view_.shard_map().version() + 1,
                            .shard_bytes = spec().shard_bytes()};
   // The boundaries of shards are fixed with the first declaration, and by a checkpoint.
@@ -167,7 +167,7 @@ absl::Status Job::Place(const v1::Manifest* source) {
   return absl::OkStatus();
 }
 
-void Job::BeginAttempt(const SharedManifest& source, Turn& turn) {
+void CoordinatedJob::BeginAttempt(const SharedManifest& source, Turn& turn) {
   const uint64_t lost_before = view_.resume().lost_steps();
   v1::ResumePoint& resume = *ChangeView().mutable_resume();
   resume.Clear();
@@ -199,7 +199,7 @@ void Job::BeginAttempt(const SharedManifest& source, Turn& turn) {
            view_.attempt(), resume.checkpoint_id(), resume.step(), resume.lost_steps());
 }
 
-void Job::StartRanges(const v1::Manifest* source) {
+void CoordinatedJob::StartRanges(const v1::Manifest* source) {
   if (!ranges_) return;
   KeepRanges();
   if (source == nullptr) {
@@ -212,7 +212,7 @@ void Job::StartRanges(const v1::Manifest* source) {
   }
 }
 
-void Job::Rollback(const std::string& why, Turn& turn) {
+void CoordinatedJob::Rollback(const std::string& why, Turn& turn) {
   LogLater(turn, spdlog::level::warn, "rollback job={} attempt={}: {}", name(), view_.attempt(),
            why);
   undone_from_ = StepsDone();
@@ -226,7 +226,7 @@ void Job::Rollback(const std::string& why, Turn& turn) {
   TryStart(turn);
 }
 
-void Job::OnServersChanged(Turn& turn) {
+void CoordinatedJob::OnServersChanged(Turn& turn) {
   if (!live()) return;
   if (view_.state() == v1::JOB_STATE_WAITING) {
     TryStart(turn);
@@ -243,7 +243,7 @@ void Job::OnServersChanged(Turn& turn) {
   }
 }
 
-std::vector<v1::ServerInfo> Job::Holders() const {
+std::vector<v1::ServerInfo> CoordinatedJob::Holders() const {
   std::vector<v1::ServerInfo> holders;
   for (const uint32_t index : HoldersOf(view_.shard_map())) {
     holders.push_back(view_.shard_map().servers(static_cast<int>(index)));
@@ -251,7 +251,8 @@ std::vector<v1::ServerInfo> Job::Holders() const {
   return holders;
 }
 
-absl::Status Job::ReportInitialised(const v1::ReportInitialisedRequest& request, Turn& turn) {
+absl::Status CoordinatedJob::ReportInitialised(const v1::ReportInitialisedRequest& request,
+                                               Turn& turn) {
   WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
   WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
   if (view_.state() == v1::JOB_STATE_RUNNING) return absl::OkStatus();
@@ -263,7 +264,7 @@ absl::Status Job::ReportInitialised(const v1::ReportInitialisedRequest& request,
   return absl::OkStatus();
 }
 
-void Job::Run(Turn& turn) {
+void CoordinatedJob::Run(Turn& turn) {
   LogLater(turn, spdlog::level::info, "job runs job={} attempt={} workers={}", name(),
            view_.attempt(), view_.members_size());
   ChangeView().set_state(v1::JOB_STATE_RUNNING);
@@ -274,7 +275,7 @@ void Job::Run(Turn& turn) {
   if (roster_.empty()) orphaned_at_ = std::min(orphaned_at_, turn.now());
 }
 
-void Job::SendRestores(Turn& turn) {
+void CoordinatedJob::SendRestores(Turn& turn) {
   unrestored_.clear();
   if (source_ == nullptr) {
     End(v1::JOB_STATE_FAILED,
@@ -285,17 +286,18 @@ void Job::SendRestores(Turn& turn) {
   for (const v1::ServerInfo& server : holders) unrestored_.insert(server.name());
   for (const v1::ServerInfo& server : holders) SendRestore(server, turn);
   if (holders.empty()) {
-    turn.Later([&executor = context_.executor,
-                done = Reenter<absl::Status>(
-                    [attempt = view_.attempt()](Job& job, Turn& later, const absl::Status& ok) {
-                      job.OnRestored({}, attempt, ok, later);
-                    })]() mutable {
-      executor.Run([done = std::move(done)]() mutable { done(absl::OkStatus()); });
-    });
+    turn.Later(
+        [&executor = context_.executor,
+         done = Reenter<absl::Status>(
+             [attempt = view_.attempt()](CoordinatedJob& job, Turn& later, const absl::Status& ok) {
+               job.OnRestored({}, attempt, ok, later);
+             })]() mutable {
+          executor.Run([done = std::move(done)]() mutable { done(absl::OkStatus()); });
+        });
   }
 }
 
-void Job::SendRestore(const v1::ServerInfo& server, Turn& turn) {
+void CoordinatedJob::SendRestore(const v1::ServerInfo& server, Turn& turn) {
   v1::RestoreRequest request;
   request.set_term(context_.term);
   *request.mutable_view() = view_;
@@ -311,14 +313,14 @@ void Job::SendRestore(const v1::ServerInfo& server, Turn& turn) {
   turn.Later(
       [&transport = context_.transport, server, request = std::move(request),
        done = Reenter<absl::StatusOr<v1::RestoreReply>>(
-           [server, attempt = view_.attempt()](Job& job, Turn& later,
+           [server, attempt = view_.attempt()](CoordinatedJob& job, Turn& later,
                                                const absl::StatusOr<v1::RestoreReply>& reply) {
              job.OnRestored(server, attempt, reply.status(), later);
            })]() mutable { transport.Restore(server, request, kRestoreTimeout, std::move(done)); });
 }
 
-void Job::OnRestored(const v1::ServerInfo& server, uint64_t attempt, const absl::Status& status,
-                     Turn& turn) {
+void CoordinatedJob::OnRestored(const v1::ServerInfo& server, uint64_t attempt,
+                                const absl::Status& status, Turn& turn) {
   if (attempt != view_.attempt() || view_.state() != v1::JOB_STATE_RESTORING) return;
   if (!status.ok()) {
     OnRestoreFailed(server, status, turn);
@@ -328,7 +330,8 @@ void Job::OnRestored(const v1::ServerInfo& server, uint64_t attempt, const absl:
   if (unrestored_.empty()) Run(turn);
 }
 
-void Job::OnRestoreFailed(const v1::ServerInfo& server, const absl::Status& status, Turn& turn) {
+void CoordinatedJob::OnRestoreFailed(const v1::ServerInfo& server, const absl::Status& status,
+                                     Turn& turn) {
   const std::string message = absl::StrCat("checkpoint ", view_.resume().checkpoint_id(),
                                            " on server ", server.name(), ": ", status.message());
   LogLater(turn, spdlog::level::warn, "restore failed job={} {}", name(), message);
@@ -346,18 +349,18 @@ void Job::OnRestoreFailed(const v1::ServerInfo& server, const absl::Status& stat
   }
   // The server, or the one that has a part, is away: it comes back, or its lease ends.
   ChangeView().set_message(absl::StrCat("tries again: ", message));
-  turn.Later([&executor = context_.executor,
-              again = Reenter<absl::Status>(
-                  [server, attempt = view_.attempt()](Job& job, Turn& later, const absl::Status&) {
-                    if (attempt != job.view_.attempt() ||
-                        job.view_.state() != v1::JOB_STATE_RESTORING) {
-                      return;
-                    }
-                    job.SendRestore(server, later);
-                  })]() mutable {
-    executor.RunAfter(kRestoreRetry,
-                      [again = std::move(again)]() mutable { again(absl::OkStatus()); });
-  });
+  turn.Later(
+      [&executor = context_.executor,
+       again = Reenter<absl::Status>([server, attempt = view_.attempt()](
+                                         CoordinatedJob& job, Turn& later, const absl::Status&) {
+         if (attempt != job.view_.attempt() || job.view_.state() != v1::JOB_STATE_RESTORING) {
+           return;
+         }
+         job.SendRestore(server, later);
+       })]() mutable {
+        executor.RunAfter(kRestoreRetry,
+                          [again = std::move(again)]() mutable { again(absl::OkStatus()); });
+      });
 }
 
 }  // namespace weir

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/job.h"
+#include "coordinator/coordinated_job.h"
 #include "rpc/errors.h"
 
 namespace weir {
@@ -25,7 +25,7 @@ template <typename Fn>
 std::function<void(absl::Status)> StepChange::Reenter(Fn fn) const {
   return
       [enter = context_.enter, run = options_.run_id, id = options_.id, fn](absl::Status status) {
-        enter(run, [id, fn, status = std::move(status)](Job& job, Turn& turn) {
+        enter(run, [id, fn, status = std::move(status)](CoordinatedJob& job, Turn& turn) {
           StepChange* change = job.FindChange(id);
           if (change != nullptr) fn(*change, job, turn, status);
         });
@@ -42,9 +42,8 @@ void StepChange::Prepare(Turn& turn) {
   failure_ = absl::OkStatus();
   highest_begun_.reset();
   const auto answer =
-      Reenter([round = round_](StepChange& change, Job& job, Turn& later, const absl::Status& s) {
-        change.OnPrepared(job, later, round, s);
-      });
+      Reenter([round = round_](StepChange& change, CoordinatedJob& job, Turn& later,
+                               const absl::Status& s) { change.OnPrepared(job, later, round, s); });
   if (options_.servers.empty()) {
     turn.Later([&executor = context_.executor, answer] {
       executor.Run([answer] { answer(absl::OkStatus()); });
@@ -65,7 +64,8 @@ void StepChange::Prepare(Turn& turn) {
   }
 }
 
-void StepChange::OnPrepared(Job& job, Turn& turn, uint64_t round, const absl::Status& status) {
+void StepChange::OnPrepared(CoordinatedJob& job, Turn& turn, uint64_t round,
+                            const absl::Status& status) {
   if (round != round_ || committing_) return;
   const absl::optional<uint64_t> begun = HighestBegunStep(status);
   if (begun) {
@@ -91,12 +91,11 @@ void StepChange::OnPrepared(Job& job, Turn& turn, uint64_t round, const absl::St
   }
 }
 
-void StepChange::Commit(Job& job, Turn& turn) {
+void StepChange::Commit(CoordinatedJob& job, Turn& turn) {
   committing_ = true;
   waiting_for_ = std::max<size_t>(1, options_.servers.size());
-  const auto answer = Reenter([](StepChange& change, Job& job, Turn& later, const absl::Status& s) {
-    change.OnCommitted(job, later, s);
-  });
+  const auto answer = Reenter([](StepChange& change, CoordinatedJob& job, Turn& later,
+                                 const absl::Status& s) { change.OnCommitted(job, later, s); });
   if (options_.servers.empty()) {
     turn.Later([&executor = context_.executor, answer] {
       executor.Run([answer] { answer(absl::OkStatus()); });
@@ -119,7 +118,7 @@ void StepChange::Commit(Job& job, Turn& turn) {
   }
 }
 
-void StepChange::OnCommitted(Job& job, Turn& turn, const absl::Status& status) {
+void StepChange::OnCommitted(CoordinatedJob& job, Turn& turn, const absl::Status& status) {
   if (!status.ok() && failure_.ok()) failure_ = status;
   if (--waiting_for_ > 0) return;
   if (!failure_.ok()) AbortAll(turn);
@@ -141,7 +140,7 @@ void StepChange::AbortAll(Turn& turn) {
   }
 }
 
-void StepChange::Finish(Job& job, Turn& turn, const absl::Status& status) {
+void StepChange::Finish(CoordinatedJob& job, Turn& turn, const absl::Status& status) {
   const Result result{status, step_, !status.ok() && committing_};
   const Finished finished = finished_;
   job.EndChange(turn);  // ends this object

@@ -32,7 +32,7 @@ class StepChange {
     uint64_t first_step = 0;              // to be tried first
     uint64_t cut = 0;                     // of a checkpoint; 0: none
     // The view to come in force at `step`; null: no change of members.
-    std::function<v1::JobView(Job&, uint64_t step)> view_at;
+    std::function<v1::JobView(CoordinatedJob&, uint64_t step)> view_at;
     absl::Time deadline;
   };
   struct Result {
@@ -40,7 +40,7 @@ class StepChange {
     uint64_t step = 0;
     bool perhaps_committed = false;  // a failure: somewhere the change may have been in force
   };
-  using Finished = std::function<void(Job&, Turn&, const Result&)>;
+  using Finished = std::function<void(CoordinatedJob&, Turn&, const Result&)>;
 
   StepChange(const JobContext& context, Options options, Finished finished);
 
@@ -53,11 +53,11 @@ class StepChange {
 
  private:
   void Prepare(Turn& turn);
-  void OnPrepared(Job& job, Turn& turn, uint64_t round, const absl::Status& status);
-  void Commit(Job& job, Turn& turn);
-  void OnCommitted(Job& job, Turn& turn, const absl::Status& status);
+  void OnPrepared(CoordinatedJob& job, Turn& turn, uint64_t round, const absl::Status& status);
+  void Commit(CoordinatedJob& job, Turn& turn);
+  void OnCommitted(CoordinatedJob& job, Turn& turn, const absl::Status& status);
   void AbortAll(Turn& turn);
-  void Finish(Job& job, Turn& turn, const absl::Status& status);
+  void Finish(CoordinatedJob& job, Turn& turn, const absl::Status& status);
   // Each round has an id of its own on the wire: a late AbortStep must not undo a newer
   // PrepareStep.
   uint64_t WireId() const { return options_.id << 8 | round_; }

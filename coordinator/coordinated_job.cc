@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/job.h"
+#include "coordinator/coordinated_job.h"
 
 #include <algorithm>
 
@@ -35,7 +35,8 @@ absl::optional<RangeDispenser> MakeRanges(const v1::JobSpec& spec) {
 
 }  // namespace
 
-Job::Job(const JobContext& context, const v1::JobSpec& spec, uint64_t run_id, const Turn& turn)
+CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobSpec& spec, uint64_t run_id,
+                               const Turn& turn)
     : context_(context),
       roster_(RosterOptions(context, spec)),
       ranges_(MakeRanges(spec)),
@@ -48,8 +49,9 @@ Job::Job(const JobContext& context, const v1::JobSpec& spec, uint64_t run_id, co
   Wait("waits for workers");
 }
 
-Job::Job(const JobContext& context, const v1::JobRecord& record, const v1::Declaration& declaration,
-         const absl::optional<v1::RangesRecord>& ranges, Turn& turn)
+CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobRecord& record,
+                               const v1::Declaration& declaration,
+                               const absl::optional<v1::RangesRecord>& ranges, Turn& turn)
     : context_(context),
       view_(record.view()),
       roster_(RosterOptions(context, record.view().spec())),
@@ -88,28 +90,28 @@ Job::Job(const JobContext& context, const v1::JobRecord& record, const v1::Decla
   restore_due_ = view_.state() == v1::JOB_STATE_RESTORING;
 }
 
-bool Job::live() const {
+bool CoordinatedJob::live() const {
   return view_.state() != v1::JOB_STATE_FINISHED && view_.state() != v1::JOB_STATE_FAILED;
 }
 
-v1::JobView& Job::ChangeView() {
+v1::JobView& CoordinatedJob::ChangeView() {
   view_changed_ = true;
   return view_;
 }
 
-uint64_t Job::NextCut() {
+uint64_t CoordinatedJob::NextCut() {
   Keep();
   return ++last_cut_;
 }
 
-SharedWatchEvent Job::Event() const {
+SharedWatchEvent CoordinatedJob::Event() const {
   auto event = std::make_shared<v1::WatchEvent>();
   event->set_term(context_.term);
   *event->mutable_view() = view_;
   return event;
 }
 
-v1::JobRecord Job::Record() const {
+v1::JobRecord CoordinatedJob::Record() const {
   v1::JobRecord record;
   *record.mutable_view() = view_;
   record.mutable_view()->clear_declaration();
@@ -123,7 +125,7 @@ v1::JobRecord Job::Record() const {
   return record;
 }
 
-void Job::Finish(Turn& turn) {
+void CoordinatedJob::Finish(Turn& turn) {
   if (view_changed_) {
     last_version_ = std::max(last_version_, view_.version()) + 1;
     view_.set_version(last_version_);
@@ -138,11 +140,11 @@ void Job::Finish(Turn& turn) {
   view_changed_ = record_changed_ = declaration_changed_ = ranges_changed_ = false;
 }
 
-absl::Status Job::Heartbeat(const v1::HeartbeatRequest& request, const Turn& turn) {
+absl::Status CoordinatedJob::Heartbeat(const v1::HeartbeatRequest& request, const Turn& turn) {
   return roster_.Heartbeat(request.incarnation(), request.step(), turn.now());
 }
 
-absl::Status Job::CheckAttempt(uint64_t attempt) const {
+absl::Status CoordinatedJob::CheckAttempt(uint64_t attempt) const {
   if (!live()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job '", name(), "' has ended: ", view_.message()));
@@ -152,7 +154,7 @@ absl::Status Job::CheckAttempt(uint64_t attempt) const {
   return absl::OkStatus();
 }
 
-void Job::Stop(const std::string& reason, Turn& turn) {
+void CoordinatedJob::Stop(const std::string& reason, Turn& turn) {
   const std::string message =
       absl::StrCat("stopped by command", reason.empty() ? "" : ": ", reason);
   LogLater(turn, spdlog::level::info, "job stops job={} reason=\"{}\"", name(), reason);
@@ -165,7 +167,7 @@ void Job::Stop(const std::string& reason, Turn& turn) {
   if (roster_.Members().empty()) AfterDeparture(message, turn);
 }
 
-void Job::End(v1::JobState state, const std::string& message, Turn& turn) {
+void CoordinatedJob::End(v1::JobState state, const std::string& message, Turn& turn) {
   LogLater(turn, spdlog::level::info, "job ends job={} run={:016x} state={} message=\"{}\"", name(),
            run_id(), v1::JobState_Name(state), message);
   ChangeView().set_state(state);
@@ -182,26 +184,26 @@ void Job::End(v1::JobState state, const std::string& message, Turn& turn) {
   turn.Erase(KeyOf("ranges", run_id()));
 }
 
-void Job::Shutdown(const absl::Status& why, Turn& turn) {
+void CoordinatedJob::Shutdown(const absl::Status& why, Turn& turn) {
   barriers_.Clear(why, turn);
   saver_.End(why, turn);
 }
 
-uint64_t Job::BytesOn(const std::string& server) const {
+uint64_t CoordinatedJob::BytesOn(const std::string& server) const {
   const auto found = bytes_on_.find(server);
   return found == bytes_on_.end() ? 0 : found->second;
 }
 
-uint64_t Job::ExamplesDone() const {
+uint64_t CoordinatedJob::ExamplesDone() const {
   return view_.resume().examples() + roster_.examples();
 }
 
-uint64_t Job::StepsDone() const {
+uint64_t CoordinatedJob::StepsDone() const {
   if (IsSync(spec()) || !DividesData(spec())) return roster_.highest_step();
   return view_.resume().step() + roster_.examples() / AsyncBatch(spec());
 }
 
-v1::JobStatus Job::Status(absl::Time now) const {
+v1::JobStatus CoordinatedJob::Status(absl::Time now) const {
   v1::JobStatus status;
   *status.mutable_view() = view_;
   status.mutable_view()->clear_declaration();

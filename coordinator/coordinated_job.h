@@ -24,26 +24,24 @@
 
 namespace weir {
 
-// Of its own, so that a program may hold a coordinator and the client library, whose weir::Job is
-// another thing.
-inline namespace control_plane {
-
-// One run of a job: its members, its state, its view. Methods are named after the RPCs whose
-// semantics they have (coordinator.proto). Every method runs in a turn; Finish ends each turn that
-// touched the job. Thread-compatible.
+// One run of a job as the coordinator has it: its members, its state, its view. Methods are named
+// after the RPCs whose semantics they have (coordinator.proto). Every method runs in a turn; Finish
+// ends each turn that touched the job. Thread-compatible.
 //
 //   WAITING --(members, declaration, servers)--> INITIALISING or RESTORING --> RUNNING --> FINISHED
 //      ^                                              |  ^                        |   \--> FAILED
 //      +------------(no live server)------------------+  +------(a server lost)---+
-class Job {
+class CoordinatedJob {
  public:
   // A new run of a checked spec.
-  Job(const JobContext& context, const v1::JobSpec& spec, uint64_t run_id, const Turn& turn);
+  CoordinatedJob(const JobContext& context, const v1::JobSpec& spec, uint64_t run_id,
+                 const Turn& turn);
   // What a former life of the coordinator kept.
-  Job(const JobContext& context, const v1::JobRecord& record, const v1::Declaration& declaration,
-      const absl::optional<v1::RangesRecord>& ranges, Turn& turn);
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
+  CoordinatedJob(const JobContext& context, const v1::JobRecord& record,
+                 const v1::Declaration& declaration, const absl::optional<v1::RangesRecord>& ranges,
+                 Turn& turn);
+  CoordinatedJob(const CoordinatedJob&) = delete;
+  CoordinatedJob& operator=(const CoordinatedJob&) = delete;
 
   absl::StatusOr<v1::RegisterReply> Register(const v1::RegisterRequest& request, Turn& turn);
   absl::Status Heartbeat(const v1::HeartbeatRequest& request, const Turn& turn);
@@ -101,13 +99,14 @@ class Job {
   void EndChange(Turn& turn);
   const StepChange* change() const { return change_.get(); }
   void End(v1::JobState state, const std::string& message, Turn& turn);
-  // A callback for asynchronous calls: fn(Job&, Turn&, Result) runs in a turn of its own.
+  // A callback for asynchronous calls: fn(CoordinatedJob&, Turn&, Result) runs in a turn of its
+  // own.
   template <typename Result, typename Fn>
   auto Reenter(Fn fn) const {
     return [enter = context_.enter, run = run_id(), fn = std::move(fn)](Result result) mutable {
-      enter(run, [fn = std::move(fn), result = std::move(result)](Job& job, Turn& turn) mutable {
-        fn(job, turn, std::move(result));
-      });
+      enter(run,
+            [fn = std::move(fn), result = std::move(result)](
+                CoordinatedJob& job, Turn& turn) mutable { fn(job, turn, std::move(result)); });
     };
   }
 
@@ -176,5 +175,4 @@ class Job {
   bool restore_due_ = false;  // Restore is sent with the view that this turn publishes
 };
 
-}  // namespace control_plane
 }  // namespace weir
