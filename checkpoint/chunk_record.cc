@@ -8,6 +8,7 @@
 #include "checkpoint/digest.h"
 #include "checkpoint/preamble.h"
 #include "common/status_macros.h"
+#include "proto/dtype.h"
 
 namespace weir {
 namespace {
@@ -23,12 +24,12 @@ absl::Status Damaged(absl::string_view where, absl::string_view what) {
 }
 
 absl::Status CheckSpans(const ChunkRecord& record) {
-  const uint64_t expected = record.initialised ? record.elements * DTypeBytes(record.dtype) : 0;
+  const uint64_t expected = record.initialised ? record.elements * ElementBytes(record.dtype) : 0;
   const uint64_t slots_end =
       record.slot_count == 0
           ? 0
           : (record.slot_count - 1) * record.slot_stride_bytes + record.weights.size();
-  if (DTypeBytes(record.dtype) > 0 && record.weights.size() == expected &&
+  if (ElementBytes(record.dtype) > 0 && record.weights.size() == expected &&
       record.slots.size() >= slots_end && record.slot_count <= UINT16_MAX) {
     return absl::OkStatus();
   }
@@ -77,7 +78,7 @@ Header LoadHeader(absl::string_view bytes) {
 // The digest matched, so this fails only for what a wrong writer made; it is checked all the same,
 // because sizes from a disk decide where memory is read.
 absl::Status CheckSizes(const Header& header, size_t body_bytes, absl::string_view where) {
-  const uint64_t element_bytes = DTypeBytes(static_cast<v1::DType>(header.dtype));
+  const uint64_t element_bytes = ElementBytes(static_cast<v1::DType>(header.dtype));
   if (element_bytes == 0) return Damaged(where, "its dtype is unknown");
   if (header.weights_bytes > body_bytes ||
       header.slots_bytes != body_bytes - header.weights_bytes) {
@@ -96,21 +97,6 @@ absl::Status CheckSizes(const Header& header, size_t body_bytes, absl::string_vi
 }
 
 }  // namespace
-
-uint64_t DTypeBytes(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_F32:
-    case v1::DTYPE_I32:
-      return 4;
-    case v1::DTYPE_F64:
-    case v1::DTYPE_I64:
-      return 8;
-    case v1::DTYPE_BOOL:
-      return 1;
-    default:
-      return 0;
-  }
-}
 
 absl::Status EncodeChunkRecord(const ChunkRecord& record, std::string& to) {
   WEIR_RETURN_IF_ERROR(CheckSpans(record));

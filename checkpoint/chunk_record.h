@@ -31,9 +31,6 @@ struct ChunkRecord {
   absl::Span<const std::byte> slots = {};
 };
 
-// Bytes of an element; 0 for a dtype that we do not know.
-uint64_t DTypeBytes(v1::DType dtype);
-
 // Replaces `to` by the record's bytes.
 // Errors: InvalidArgument - the spans do not fit the counts.
 absl::Status EncodeChunkRecord(const ChunkRecord& record, std::string& to);

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "proto/dtype.h"
 
 namespace weir {
 namespace {
@@ -128,7 +129,7 @@ absl::Status Wrong(absl::string_view what, absl::string_view name, absl::string_
 
 absl::Status CheckSize(const v1::Variable& variable) {
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
-  uint64_t bytes = SizeOf(variable.dtype());
+  uint64_t bytes = ElementBytes(variable.dtype());
   for (const uint64_t extent : variable.shape()) {
     if (extent == 0) return absl::OkStatus();
   }
@@ -142,9 +143,9 @@ absl::Status CheckSize(const v1::Variable& variable) {
 }
 
 absl::Status CheckVariable(const v1::Variable& variable, int groups) {
-  const bool floating = variable.dtype() == v1::DTYPE_F32 || variable.dtype() == v1::DTYPE_F64;
+  const bool floating = IsFloating(variable.dtype());
   if (variable.name().empty()) return absl::InvalidArgumentError("a variable has no name");
-  if (SizeOf(variable.dtype()) == 0) {
+  if (ElementBytes(variable.dtype()) == 0) {
     return Wrong("variable", variable.name(),
                  absl::StrCat("dtype ", variable.dtype(), " is unknown"));
   }
@@ -222,21 +223,6 @@ absl::Status CheckWellFormed(const v1::Declaration& declaration) {
     }
   }
   return absl::OkStatus();
-}
-
-uint32_t SizeOf(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_F32:
-    case v1::DTYPE_I32:
-      return 4;
-    case v1::DTYPE_F64:
-    case v1::DTYPE_I64:
-      return 8;
-    case v1::DTYPE_BOOL:
-      return 1;
-    default:
-      return 0;
-  }
 }
 
 uint64_t ElementsOf(const v1::Variable& variable) {

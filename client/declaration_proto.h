@@ -21,9 +21,6 @@ absl::StatusOr<Declaration> FromProto(const v1::Declaration& declaration);
 // variable or group, and the field.
 absl::Status CheckWellFormed(const v1::Declaration& declaration);
 
-// Bytes of one element; 0: not a dtype.
-uint32_t SizeOf(v1::DType dtype);
-
 // The elements of a variable whose declaration has been checked.
 uint64_t ElementsOf(const v1::Variable& variable);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/declaration_proto.h"
 #include "common/status_macros.h"
+#include "proto/dtype.h"
 
 namespace weir {
 namespace {
@@ -60,7 +61,7 @@ absl::StatusOr<std::shared_ptr<const Routes>> Routes::Create(
     }
     WEIR_RETURN_IF_ERROR(CheckWellFormed(view->declaration()));
     for (const v1::Variable& variable : view->declaration().variables()) {
-      extents.push_back({ElementsOf(variable), SizeOf(variable.dtype())});
+      extents.push_back({ElementsOf(variable), ElementBytes(variable.dtype())});
     }
     WEIR_RETURN_IF_ERROR(CheckLayout(extents, map.shard_bytes(), chunk_bytes));
   }

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/variable.h"
 
+#include "proto/dtype.h"
+
 namespace weir {
 
 size_t SizeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-    case DType::kInt32:
-      return 4;
-    case DType::kFloat64:
-    case DType::kInt64:
-      return 8;
-    case DType::kBool:
-      return 1;
-  }
-  return 0;
+  return ElementBytes(static_cast<v1::DType>(dtype));
 }
 
 uint64_t VariableSpec::elements() const {

@@ -9,30 +9,12 @@
 #include "common/status_macros.h"
 #include "coordinator/memory_need.h"
 #include "coordinator/message_difference.h"
+#include "proto/dtype.h"
 
 namespace weir {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 60;  // of a job, so that no sum overflows
-
-uint32_t BytesOf(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_F32:
-    case v1::DTYPE_I32:
-      return 4;
-    case v1::DTYPE_F64:
-    case v1::DTYPE_I64:
-      return 8;
-    case v1::DTYPE_BOOL:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-bool IsFloating(v1::DType dtype) {
-  return dtype == v1::DTYPE_F32 || dtype == v1::DTYPE_F64;
-}
 
 // 0 where a dimension is 0; kMostBytes where it is that many or more.
 uint64_t ElementsOf(const v1::Variable& variable) {
@@ -49,7 +31,7 @@ absl::Status CheckVariable(const v1::Variable& variable, int groups) {
     return absl::InvalidArgumentError(absl::StrCat("variable '", variable.name(), "': ", what));
   };
   if (variable.name().empty()) return absl::InvalidArgumentError("a variable without a name");
-  if (BytesOf(variable.dtype()) == 0) return bad("no known dtype");
+  if (ElementBytes(variable.dtype()) == 0) return bad("no known dtype");
   if (variable.group() > static_cast<uint32_t>(groups)) {
     return bad(absl::StrCat("group ", variable.group(), " is not declared; there are ", groups));
   }
@@ -60,7 +42,7 @@ absl::Status CheckVariable(const v1::Variable& variable, int groups) {
       !IsFloating(variable.dtype())) {
     return bad("MEAN is not defined for integers and bool; use MAX, SUM, MIN, FIRST or LAST_WRITE");
   }
-  if (ElementsOf(variable) >= kMostBytes / BytesOf(variable.dtype())) return bad("too large");
+  if (ElementsOf(variable) >= kMostBytes / ElementBytes(variable.dtype())) return bad("too large");
   return absl::OkStatus();
 }
 
@@ -75,7 +57,7 @@ absl::Status CheckDeclaration(const v1::Declaration& declaration) {
       return absl::InvalidArgumentError(
           absl::StrCat("variable '", variable.name(), "' is declared twice"));
     }
-    bytes += ElementsOf(variable) * BytesOf(variable.dtype());
+    bytes += ElementsOf(variable) * ElementBytes(variable.dtype());
     if (bytes >= kMostBytes) return absl::InvalidArgumentError("the job's variables: too large");
   }
   absl::flat_hash_set<std::string> groups;
@@ -97,7 +79,7 @@ std::vector<VariableExtent> ExtentsOf(const v1::Declaration& declaration) {
   extents.reserve(declaration.variables_size());
   for (const v1::Variable& variable : declaration.variables()) {
     extents.push_back(
-        {.elements = ElementsOf(variable), .element_bytes = BytesOf(variable.dtype())});
+        {.elements = ElementsOf(variable), .element_bytes = ElementBytes(variable.dtype())});
   }
   return extents;
 }

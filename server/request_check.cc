@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "proto/dtype.h"
 #include "rpc/errors.h"
 #include "server/value_check.h"
 
@@ -124,7 +125,7 @@ absl::Status CheckNumbers(const v1::PushRequest& request, absl::Span<const Segme
 }
 
 bool MustBeFinite(const VariablePlan& variable) {
-  if (variable.dtype != v1::DTYPE_F32 && variable.dtype != v1::DTYPE_F64) return false;
+  if (!IsFloating(variable.dtype)) return false;
   return variable.group != 0 || variable.aggregation == v1::AGGREGATION_MEAN ||
          variable.aggregation == v1::AGGREGATION_SUM;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "common/status_macros.h"
+#include "proto/dtype.h"
 
 namespace weir {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "proto/dtype.h"
 
 namespace weir {
 namespace {
@@ -27,12 +28,8 @@ absl::StatusOr<uint64_t> CountElements(const v1::Variable& variable, uint32_t el
   return elements;
 }
 
-bool IsFloat(v1::DType dtype) {
-  return dtype == v1::DTYPE_F32 || dtype == v1::DTYPE_F64;
-}
-
 absl::StatusOr<v1::Aggregation> ResolveAggregation(const v1::Variable& variable) {
-  const bool is_float = IsFloat(variable.dtype());
+  const bool is_float = IsFloating(variable.dtype());
   switch (variable.aggregation()) {
     case v1::AGGREGATION_UNSPECIFIED:
       return is_float ? v1::AGGREGATION_MEAN : v1::AGGREGATION_MAX;
@@ -116,21 +113,6 @@ Layout MakeLayout(const v1::ShardMap& map, absl::Span<const VariablePlan> variab
 }
 
 }  // namespace
-
-uint32_t ElementBytes(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_F32:
-    case v1::DTYPE_I32:
-      return 4;
-    case v1::DTYPE_F64:
-    case v1::DTYPE_I64:
-      return 8;
-    case v1::DTYPE_BOOL:
-      return 1;
-    default:
-      return 0;
-  }
-}
 
 absl::StatusOr<std::unique_ptr<const StorePlan>> StorePlan::Create(const v1::JobView& view,
                                                                    uint64_t server_incarnation) {

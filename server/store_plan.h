@@ -15,9 +15,6 @@
 
 namespace weir {
 
-// 0: the type is not known.
-uint32_t ElementBytes(v1::DType dtype);
-
 struct VariablePlan {
   std::string name;
   v1::DType dtype = v1::DTYPE_UNSPECIFIED;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "proto/dtype.h"
 #include "server/optimizer/cpu_level.h"
 #include "server/optimizer/rules.h"
 #include "server/optimizer/schedule.h"
@@ -34,7 +35,7 @@ absl::Status CheckEps(absl::string_view option, double value, v1::DType dtype) {
 }
 
 UpdateRuleOr CreateRule(const v1::Optimizer& optimizer, v1::DType dtype, CpuLevel level) {
-  if (dtype != v1::DTYPE_F32 && dtype != v1::DTYPE_F64) {
+  if (!IsFloating(dtype)) {
     return absl::InvalidArgumentError(
         absl::StrCat("an optimizer updates variables of f32 or f64, not ", v1::DType_Name(dtype),
                      "; leave the variable without a group to make it state"));

@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/random_id.h"
 #include "common/status_macros.h"
+#include "proto/dtype.h"
 #include "rpc/job_length.h"
 #include "sharding/layout.h"
 
@@ -152,7 +153,7 @@ absl::Status LocalJobSession::Publish(const v1::JobView& view) {
 absl::Status LocalJobSession::Place(const v1::Manifest* source) {
   std::vector<VariableExtent> extents;
   for (const v1::Variable& variable : view_.declaration().variables()) {
-    extents.push_back({ElementsOf(variable), SizeOf(variable.dtype())});
+    extents.push_back({ElementsOf(variable), ElementBytes(variable.dtype())});
   }
   // The boundaries of shards are fixed by the checkpoint, where there is one.
   uint64_t shard_bytes = view_.spec().shard_bytes();

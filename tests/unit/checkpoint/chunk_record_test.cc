@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/preamble.h"
+#include "proto/dtype.h"
 #include "tests/support/status_matchers.h"
 
 namespace weir {
@@ -88,7 +89,7 @@ TEST(ChunkRecord, AbsentSlotsStayAbsent) {
 TEST(ChunkRecord, EveryDTypeRoundTrips) {
   for (const v1::DType dtype :
        {v1::DTYPE_F32, v1::DTYPE_F64, v1::DTYPE_I32, v1::DTYPE_I64, v1::DTYPE_BOOL}) {
-    const std::vector<std::byte> weights = Bytes(5 * DTypeBytes(dtype), 7);
+    const std::vector<std::byte> weights = Bytes(5 * ElementBytes(dtype), 7);
     const ChunkRecord record{
         .dtype = dtype, .initialised = true, .elements = 5, .weights = weights};
     const std::string bytes = Encoded(record);

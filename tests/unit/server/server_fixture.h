@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "proto/dtype.h"
 #include "rpc/errors.h"
 #include "server/parameter_server.h"
 #include "server/parameter_store.h"
