@@ -71,24 +71,29 @@ absl::StatusOr<VariablePlan> PlanVariable(const v1::Variable& variable, int grou
   return plan;
 }
 
+std::vector<VariableExtent> ExtentsOf(absl::Span<const VariablePlan> variables) {
+  std::vector<VariableExtent> extents;
+  extents.reserve(variables.size());
+  for (const VariablePlan& variable : variables) {
+    extents.push_back({.elements = variable.elements, .element_bytes = variable.element_bytes});
+  }
+  return extents;
+}
+
 // Before a layout is made: its number of shards must be the map's, or a contradictory view could
 // ask for any amount of memory.
-absl::Status CheckShardMap(const v1::ShardMap& map, absl::Span<const VariablePlan> variables) {
+absl::Status CheckShardMap(const v1::ShardMap& map, absl::Span<const VariableExtent> extents) {
   if (map.chunk_bytes() == 0 || map.chunk_bytes() % 8 != 0 || map.shard_bytes() == 0 ||
       map.shard_bytes() % map.chunk_bytes() != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the shard map has shards of ", map.shard_bytes(), " bytes and chunks of ",
                      map.chunk_bytes(), "; shards are whole chunks, chunks a multiple of 8 bytes"));
   }
+  WEIR_RETURN_IF_ERROR(CheckLayout(extents, map.shard_bytes(), map.chunk_bytes()));
   uint64_t shards = 0;
-  uint64_t total_bytes = 0;
-  for (const VariablePlan& variable : variables) {
-    const uint64_t bytes = variable.elements * variable.element_bytes;
+  for (const VariableExtent& extent : extents) {
+    const uint64_t bytes = extent.elements * extent.element_bytes;
     shards += bytes / map.shard_bytes() + (bytes % map.shard_bytes() != 0);
-    if (bytes > std::numeric_limits<uint64_t>::max() - total_bytes) {
-      return absl::InvalidArgumentError("the job has more bytes than 64 bits can count");
-    }
-    total_bytes += bytes;
   }
   if (shards != static_cast<uint64_t>(map.server_of_shard_size())) {
     return absl::InvalidArgumentError(
@@ -103,15 +108,6 @@ absl::Status CheckShardMap(const v1::ShardMap& map, absl::Span<const VariablePla
   return absl::OkStatus();
 }
 
-Layout MakeLayout(const v1::ShardMap& map, absl::Span<const VariablePlan> variables) {
-  std::vector<VariableExtent> extents;
-  extents.reserve(variables.size());
-  for (const VariablePlan& variable : variables) {
-    extents.push_back({.elements = variable.elements, .element_bytes = variable.element_bytes});
-  }
-  return Layout(extents, map.shard_bytes(), map.chunk_bytes());
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const StorePlan>> StorePlan::Create(const v1::JobView& view,
@@ -123,11 +119,13 @@ absl::StatusOr<std::unique_ptr<const StorePlan>> StorePlan::Create(const v1::Job
                           PlanVariable(variable, view.declaration().groups_size()));
     variables.push_back(std::move(plan));
   }
-  WEIR_RETURN_IF_ERROR(CheckShardMap(view.shard_map(), variables));
-  Layout layout = MakeLayout(view.shard_map(), variables);
-  std::unique_ptr<StorePlan> plan(new StorePlan(view, std::move(variables), std::move(layout)));
+  const std::vector<VariableExtent> extents = ExtentsOf(variables);
+  const v1::ShardMap& map = view.shard_map();
+  WEIR_RETURN_IF_ERROR(CheckShardMap(map, extents));
+  std::unique_ptr<StorePlan> plan(new StorePlan(
+      view, std::move(variables), Layout(extents, map.shard_bytes(), map.chunk_bytes())));
   WEIR_RETURN_IF_ERROR(plan->MakeRules());
-  plan->PlaceShards(view.shard_map(), server_incarnation);
+  plan->PlaceShards(map, server_incarnation);
   return plan;
 }
 

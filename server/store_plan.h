@@ -42,7 +42,8 @@ struct GroupPlan {
 // What one server holds of one attempt of a job, and how it is updated. Immutable, thread-safe.
 class StorePlan {
  public:
-  // Errors: InvalidArgument - the declaration or the shard map contradicts itself; names what.
+  // Errors: InvalidArgument - the declaration or the shard map contradicts itself; names what;
+  // those of CheckLayout.
   static absl::StatusOr<std::unique_ptr<const StorePlan>> Create(const v1::JobView& view,
                                                                  uint64_t server_incarnation);
   StorePlan(const StorePlan&) = delete;

@@ -36,6 +36,9 @@ absl::Status CheckLayout(absl::Span<const VariableExtent> variables, uint64_t sh
         absl::StrCat("shards of ", shard_bytes, " bytes or chunks of ", chunk_bytes,
                      " bytes are beyond the most possible, ", kMostBytes));
   }
+  if (chunk_bytes == 0) {
+    return absl::InvalidArgumentError("chunks of 0 bytes hold no elements");
+  }
   uint64_t total_bytes = 0;
   for (size_t v = 0; v < variables.size(); ++v) {
     const auto& [elements, element_bytes] = variables[v];

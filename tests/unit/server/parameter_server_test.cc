@@ -291,5 +291,29 @@ TEST_F(ParameterServerTest, ViewsThatContradictThemselvesAreRefused) {
   }));
 }
 
+// Two shards of 2^63 bytes are as many as the map has, but where the second one ends is beyond 64
+// bits.
+TEST_F(ParameterServerTest, ALayoutThatCannotBeMadeIsRefusedAndNothingElseChanges) {
+  StartJob(view);
+  WEIR_ASSERT_OK(Push(ann.Push(ann.SegmentsOf(0), 1), Filled(100, 1)).get());
+  const uint64_t memory_bytes = server->memory_bytes();
+  ViewMaker other = view;
+  other.edit().set_run_id(8);
+  v1::JobView bad = other.Make();
+  v1::Variable& variable = *bad.mutable_declaration()->mutable_variables(0);
+  variable.set_group(0);
+  variable.set_dtype(v1::DTYPE_BOOL);
+  variable.set_shape(0, UINT64_MAX);
+  bad.mutable_shard_map()->set_chunk_bytes(uint64_t{1} << 63);
+  bad.mutable_shard_map()->set_shard_bytes(uint64_t{1} << 63);
+  ASSERT_EQ(bad.shard_map().server_of_shard_size(), 2);
+  EXPECT_THAT(server->ApplyView(bad),
+              HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("9223372036854775808")));
+  EXPECT_EQ(server->memory_bytes(), memory_bytes);
+  EXPECT_EQ(Weights(view, 0), Filled(100, -1));
+  StartJob(other.NextVersion());
+  EXPECT_EQ(Weights(other, 0), Filled(100, 0));
+}
+
 }  // namespace
 }  // namespace weir

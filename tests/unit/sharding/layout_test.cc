@@ -110,8 +110,15 @@ TEST(CheckLayout, RefusesElementsThatDoNotFitAChunk) {
   const std::vector<VariableExtent> wide = {{1, 8}};
   EXPECT_THAT(CheckLayout(wide, 0, 4),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("chunks of 4 bytes")));
-  EXPECT_THAT(CheckLayout(wide, 0, 0),
-              HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("chunks of 0 bytes")));
+}
+
+TEST(CheckLayout, RefusesChunksOfNoBytesAlsoWhereThereIsNothingToCut) {
+  const std::vector<VariableExtent> wide = {{1, 8}};
+  for (const absl::Span<const VariableExtent> variables :
+       {absl::MakeConstSpan(wide), absl::Span<const VariableExtent>()}) {
+    EXPECT_THAT(CheckLayout(variables, 0, 0),
+                HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("chunks of 0 bytes")));
+  }
 }
 
 TEST(PlaceShards, GivesLargestFirstToTheLeastLoaded) {
