@@ -39,10 +39,7 @@ absl::StatusOr<ChunkOutcome> Chunk::Contribute(const PushHeader& push, const Chu
   step_ = push.step;
   rate_scale_ = push.rate_scale;
   StepAccumulator& accumulator = Accumulator();
-  const std::vector<MemberInfo> missing = accumulator.Missing(*members, push.step);
-  const bool alone =
-      accumulator.empty() && missing.size() == 1 && missing.front().worker == push.worker;
-  if (alone) {
+  if (accumulator.empty() && accumulator.WaitsOnlyFor(push.worker, *members, push.step)) {
     // Nobody else is waited for: straight from the message, without a sum.
     if (values.payload != nullptr) WEIR_RETURN_IF_ERROR(UpdateFrom(push, values));
     examples_ += push.examples;

@@ -50,9 +50,19 @@ bool StepAccumulator::Has(WorkerId worker) const {
 std::vector<MemberInfo> StepAccumulator::Missing(const MemberSet& members, uint64_t step) const {
   std::vector<MemberInfo> missing;
   for (const MemberInfo& member : members.by_rank()) {
-    if (member.first_step <= step && !Has(member.worker)) missing.push_back(member);
+    if (WaitsFor(member, step)) missing.push_back(member);
   }
   return missing;
+}
+
+bool StepAccumulator::WaitsOnlyFor(WorkerId worker, const MemberSet& members, uint64_t step) const {
+  bool waits = false;
+  for (const MemberInfo& member : members.by_rank()) {
+    if (!WaitsFor(member, step)) continue;
+    if (member.worker != worker) return false;
+    waits = true;
+  }
+  return waits;
 }
 
 bool StepAccumulator::IsComplete(const MemberSet& members, uint64_t step) const {
@@ -61,7 +71,9 @@ bool StepAccumulator::IsComplete(const MemberSet& members, uint64_t step) const 
       std::count_if(members.by_rank().begin(), members.by_rank().end(),
                     [&](const MemberInfo& member) { return member.first_step <= step; }));
   // Those who have left may have contributed too, so reaching the number is not enough.
-  return entries_.size() >= waited_for && Missing(members, step).empty();
+  return entries_.size() >= waited_for &&
+         std::none_of(members.by_rank().begin(), members.by_rank().end(),
+                      [&](const MemberInfo& member) { return WaitsFor(member, step); });
 }
 
 absl::StatusOr<BufferRef> StepAccumulator::Copy(const ChunkValues& values) const {

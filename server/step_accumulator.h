@@ -38,9 +38,10 @@ class StepAccumulator {
 
   bool empty() const { return entries_.empty(); }
   bool any_present() const;
-  bool Has(WorkerId worker) const;
-  // The members that the step waits for and that have not contributed.
+  // The members that the step waits for: those that count there and have not contributed.
   std::vector<MemberInfo> Missing(const MemberSet& members, uint64_t step) const;
+  // Whether it waits for this member and for nobody else.
+  bool WaitsOnlyFor(WorkerId worker, const MemberSet& members, uint64_t step) const;
   bool IsComplete(const MemberSet& members, uint64_t step) const;
 
   // Errors: ResourceExhausted - no memory; nothing is counted.
@@ -56,6 +57,10 @@ class StepAccumulator {
     BufferRef values{};  // deterministic: its own
   };
 
+  bool Has(WorkerId worker) const;
+  bool WaitsFor(const MemberInfo& member, uint64_t step) const {
+    return member.first_step <= step && !Has(member.worker);
+  }
   absl::StatusOr<BufferRef> Copy(const ChunkValues& values) const;
   void Reset();
 

@@ -69,7 +69,8 @@ TEST_F(StepAccumulatorTest, BesideAbsentOnesOfWeightItIsScaledByItsShare) {
   EXPECT_EQ(sum.scale, 0.25);
 }
 
-TEST_F(StepAccumulatorTest, IsCompleteWhenMembersOfTheStepHaveContributedWhoeverElseHas) {
+// Ranks 0, 1 and 2 are workers 1, 2 and 3; the last counts from step 7 on.
+MemberSet ThreeMembers() {
   v1::JobView view;
   for (uint32_t rank = 0; rank < 3; ++rank) {
     v1::Member& member = *view.add_members();
@@ -77,7 +78,23 @@ TEST_F(StepAccumulatorTest, IsCompleteWhenMembersOfTheStepHaveContributedWhoever
     member.set_worker(rank + 1);
     member.set_first_step(rank == 2 ? 7 : 0);
   }
-  const MemberSet members(view.members());
+  return MemberSet(view.members());
+}
+
+TEST_F(StepAccumulatorTest, WaitsOnlyForTheLastMemberOfTheStepThatHasNotContributed) {
+  const MemberSet members = ThreeMembers();
+  StepAccumulator accumulator = Make(false);
+  EXPECT_FALSE(accumulator.WaitsOnlyFor(WorkerId{2}, members, 6));
+  Add(accumulator, 0, 1, {1, 1});
+  EXPECT_TRUE(accumulator.WaitsOnlyFor(WorkerId{2}, members, 6));
+  EXPECT_FALSE(accumulator.WaitsOnlyFor(WorkerId{1}, members, 6));
+  EXPECT_FALSE(accumulator.WaitsOnlyFor(WorkerId{2}, members, 7));
+  Add(accumulator, 1, 1, {1, 1});
+  EXPECT_FALSE(accumulator.WaitsOnlyFor(WorkerId{2}, members, 6));
+}
+
+TEST_F(StepAccumulatorTest, IsCompleteWhenMembersOfTheStepHaveContributedWhoeverElseHas) {
+  const MemberSet members = ThreeMembers();
   StepAccumulator accumulator = Make(false);
   EXPECT_FALSE(accumulator.IsComplete(members, 0));
   Add(accumulator, 8, 1, {1, 1});  // has left since
