@@ -58,6 +58,11 @@ void AddJob(const v1::JobStatus& job, Table& table) {
                 HumanTime(job.created_unix_ms()), job.view().message()});
 }
 
+std::string TornPushes(uint64_t count) {
+  return absl::StrCat("Torn pushes: ", HumanCount(count),
+                      count == 0 ? "" : ", counted in part because their worker was gone", "\n");
+}
+
 }  // namespace
 
 std::string JobStateName(v1::JobState state) {
@@ -73,11 +78,12 @@ std::string StatusReport(const v1::StatusReply& status) {
                  {"ADDRESS"},
                  {"STATE"},
                  {"LAST HEARD", Align::kRight},
+                 {"MEMORY", Align::kRight},
                  {"MEMORY LIMIT", Align::kRight}});
   for (const v1::ServerStatus& server : status.servers()) {
     servers.AddRow(
         {server.server().name(), server.server().address(), server.live() ? "live" : "gone",
-         Silence(server.silent_ms()),
+         Silence(server.silent_ms()), server.live() ? HumanBytes(server.memory_bytes()) : "-",
          server.memory_limit_bytes() == 0 ? "none" : HumanBytes(server.memory_limit_bytes())});
   }
   Table jobs = JobsTable();
@@ -110,7 +116,8 @@ std::string JobReport(const v1::JobStatus& job) {
                     Decimal(progress.staleness()), Silence(worker.silent_ms())});
   }
   return absl::StrCat(table.ToString(), "\n",
-                      workers.empty() ? "No workers.\n" : workers.ToString());
+                      workers.empty() ? "No workers.\n" : workers.ToString(), "\n",
+                      TornPushes(job.torn_pushes()));
 }
 
 std::string CheckpointsReport(const v1::ListCheckpointsReply& checkpoints) {

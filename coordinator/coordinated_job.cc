@@ -65,6 +65,7 @@ CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobRecord& r
   *view_.mutable_declaration() = declaration;
   roster_.Load(record, turn.now());
   barriers_.Load(record);
+  torn_pushes_.Load(record);
   if (ranges_ && ranges) ranges_->Load(*ranges);
   saver_.Rebase(turn.now());
   if (!live()) return;
@@ -117,6 +118,7 @@ v1::JobRecord CoordinatedJob::Record() const {
   record.mutable_view()->clear_declaration();
   roster_.Save(record);
   barriers_.Save(record);
+  torn_pushes_.Save(record);
   record.set_created_unix_ms(created_unix_ms_);
   record.set_finished_unix_ms(finished_unix_ms_);
   record.set_any_finished(any_finished_);
@@ -142,6 +144,10 @@ void CoordinatedJob::Finish(Turn& turn) {
 
 absl::Status CoordinatedJob::Heartbeat(const v1::HeartbeatRequest& request, const Turn& turn) {
   return roster_.Heartbeat(request.incarnation(), request.step(), turn.now());
+}
+
+void CoordinatedJob::NoteDeparture(const v1::Departure& departure) {
+  if (torn_pushes_.Add(departure)) Keep();
 }
 
 absl::Status CoordinatedJob::CheckAttempt(uint64_t attempt) const {
@@ -224,6 +230,7 @@ v1::JobStatus CoordinatedJob::Status(absl::Time now) const {
     elements += count;
   }
   status.set_parameter_elements(elements);
+  status.set_torn_pushes(torn_pushes_.count());
   status.set_created_unix_ms(created_unix_ms_);
   status.set_finished_unix_ms(finished_unix_ms_);
   for (const auto& manifest : context_.checkpoints->List(name())) {

@@ -19,6 +19,7 @@
 #include "coordinator/range_dispenser.h"
 #include "coordinator/roster.h"
 #include "coordinator/step_change.h"
+#include "coordinator/torn_pushes.h"
 #include "weir/v1/coordinator.pb.h"
 #include "weir/v1/coordinator_state.pb.h"
 
@@ -57,6 +58,8 @@ class CoordinatedJob {
                       CheckpointSaver::Done done, Turn& turn);
   void Stop(const std::string& reason, Turn& turn);
 
+  // A server tells of a worker that has left; perhaps not for the first time.
+  void NoteDeparture(const v1::Departure& departure);
   // A server has come, gone, or been restarted.
   void OnServersChanged(Turn& turn);
   // Now and then: leases, timeouts, joins, checkpoints that are due.
@@ -146,6 +149,7 @@ class CoordinatedJob {
   v1::JobView view_;  // with the declaration
   Roster roster_;
   BarrierTable barriers_;
+  TornPushes torn_pushes_;
   absl::optional<RangeDispenser> ranges_;  // `async` with a training set
   CheckpointSaver saver_;
   std::unique_ptr<StepChange> change_;

@@ -153,7 +153,11 @@ void Coordinator::Heartbeat(const v1::HeartbeatRequest& request, Done<v1::Heartb
     return;
   }
   InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    const absl::Status status = servers_.Heartbeat(request.incarnation(), turn.now());
+    const absl::Status status = servers_.Heartbeat(request, turn.now());
+    for (const v1::Departure& departure : request.report().departures()) {
+      const auto job = jobs_.find(departure.run_id());
+      if (status.ok() && job != jobs_.end()) job->second->NoteDeparture(departure);
+    }
     AnswerLater<v1::HeartbeatReply>(
         turn, std::move(done), status.ok() ? absl::StatusOr<v1::HeartbeatReply>(reply) : status);
   });

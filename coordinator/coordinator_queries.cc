@@ -117,6 +117,7 @@ void Coordinator::Status(const v1::StatusRequest&, Done<v1::StatusReply> done) {
       status.set_live(server.record.live());
       status.set_silent_ms(absl::ToInt64Milliseconds(turn.now() - server.last_heard));
       status.set_memory_limit_bytes(server.record.memory_limit_bytes());
+      status.set_memory_bytes(server.memory_bytes);
     }
     for (const CoordinatedJob* job : NewestFirst()) *reply.add_jobs() = job->Status(turn.now());
     AnswerLater<v1::StatusReply>(turn, std::move(done), std::move(reply));

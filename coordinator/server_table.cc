@@ -24,7 +24,8 @@ bool IsSuperseded(const v1::ServerRecord& record, uint64_t incarnation) {
 }  // namespace
 
 void ServerTable::Load(const v1::ServerRecord& record, absl::Time now) {
-  servers_[record.server().name()] = {record, now, now + lease_};
+  servers_[record.server().name()] = {
+      .record = record, .last_heard = now, .lease_end = now + lease_};
 }
 
 absl::StatusOr<bool> ServerTable::Register(const v1::RegisterServerRequest& request, Turn& turn) {
@@ -55,11 +56,13 @@ absl::StatusOr<bool> ServerTable::Register(const v1::RegisterServerRequest& requ
   record.set_live(true);
   server.last_heard = turn.now();
   server.lease_end = turn.now() + lease_;
+  if (restarted) server.memory_bytes = 0;
   turn.Put(KeyOf(info.name()), record);
   return changed;
 }
 
-absl::Status ServerTable::Heartbeat(uint64_t incarnation, absl::Time now) {
+absl::Status ServerTable::Heartbeat(const v1::HeartbeatRequest& request, absl::Time now) {
+  const uint64_t incarnation = request.incarnation();
   for (auto& [name, server] : servers_) {
     if (server.record.server().incarnation() == incarnation) {
       if (!server.record.live()) {
@@ -67,6 +70,7 @@ absl::Status ServerTable::Heartbeat(uint64_t incarnation, absl::Time now) {
       }
       server.last_heard = now;
       server.lease_end = now + lease_;
+      server.memory_bytes = request.report().memory_bytes();
       return absl::OkStatus();
     }
     if (IsSuperseded(server.record, incarnation)) {

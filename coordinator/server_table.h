@@ -22,6 +22,7 @@ class ServerTable {
     v1::ServerRecord record;
     absl::Time last_heard;
     absl::Time lease_end;
+    uint64_t memory_bytes = 0;  // in use, as the last heartbeat said
   };
 
   explicit ServerTable(absl::Duration lease) : lease_(lease) {}
@@ -34,7 +35,7 @@ class ServerTable {
   // has registered under this name.
   absl::StatusOr<bool> Register(const v1::RegisterServerRequest& request, Turn& turn);
   // Errors: NotFound - unknown; Aborted - its lease had ended, or a newer process has its name.
-  absl::Status Heartbeat(uint64_t incarnation, absl::Time now);
+  absl::Status Heartbeat(const v1::HeartbeatRequest& request, absl::Time now);
   // We were deaf for so long: that counts against nobody.
   void Extend(absl::Duration deaf);
   // Ends the leases that are due, and answers the servers' names.

@@ -133,6 +133,7 @@ absl::Status CoordinatorSession::SendHeartbeat() {
   v1::HeartbeatRequest request;
   request.set_incarnation(options_.incarnation);
   if (options_.step) request.set_step(options_.step());
+  if (options_.report) *request.mutable_report() = options_.report();
   {
     MutexLock lock(mutex_);
     request.set_run_id(registration_.run_id());
@@ -140,6 +141,7 @@ absl::Status CoordinatorSession::SendHeartbeat() {
   const absl::Time deadline = options_.clock->Now() + options_.call_timeout;
   WEIR_ASSIGN_OR_RETURN(const v1::HeartbeatReply reply,
                         client_->CallOnce(&CoordinatorStub::Heartbeat, request, deadline));
+  if (options_.on_reported) options_.on_reported(request.report());
   MutexLock lock(mutex_);
   term_ = std::max(term_, reply.term());
   return absl::OkStatus();

@@ -40,6 +40,9 @@ class CoordinatorSession {
     std::function<v1::RegisterRequest()> worker;
     // A worker's step, for heartbeats; may be null.
     std::function<uint64_t()> step;
+    // What a server's heartbeats report, and that the coordinator has it; may be null.
+    std::function<v1::ServerReport()> report;
+    std::function<void(const v1::ServerReport&)> on_reported;
 
     // Each event of Watch with a term not below the highest seen. Called on the session's watch
     // thread, one at a time; must not block for long, nor stop the session.

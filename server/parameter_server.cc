@@ -66,7 +66,7 @@ absl::Status ParameterServer::CheckTerm(uint64_t term) {
 absl::Status ParameterServer::ApplyView(const v1::JobView& view) {
   WEIR_RETURN_IF_ERROR(CheckTerm(view.term()));
   if (HasEnded(view.state())) {
-    Forget(view.run_id(), EndOf(view));
+    EndJob(view);
     return absl::OkStatus();
   }
   const bool placed =
@@ -132,6 +132,7 @@ absl::Status ParameterServer::ReplaceStore(const v1::JobView& view) {
                                          .clock = options_.clock,
                                          .executor = options_.executor,
                                          .pool = &pool_,
+                                         .departures = &departures_,
                                          .budget = budget_},
                                         view);
   MutexLock lock(mutex_);
@@ -157,6 +158,13 @@ void ParameterServer::Forget(uint64_t run_id, absl::Status why) {
     if (gone_.size() > kGoneRuns) gone_.pop_front();
   }
   if (store != nullptr) store->End(why);
+}
+
+void ParameterServer::EndJob(const v1::JobView& view) {
+  // The last members may leave with this view.
+  const absl::StatusOr<std::shared_ptr<ParameterStore>> store = Store(view.run_id());
+  if (store.ok() && (*store)->attempt() == view.attempt()) (*store)->ApplyView(view);
+  Forget(view.run_id(), EndOf(view));
 }
 
 void ParameterServer::KeepOnly(absl::Span<const uint64_t> live_runs) {
@@ -273,6 +281,19 @@ absl::Status ParameterServer::AbortStep(const v1::AbortStepRequest& request) {
 
 uint64_t ParameterServer::memory_bytes() const {
   return pool_.mapped_bytes();
+}
+
+v1::ServerReport ParameterServer::Report() const {
+  v1::ServerReport report;
+  report.set_memory_bytes(memory_bytes());
+  for (v1::Departure& departure : departures_.Settled()) {
+    *report.add_departures() = std::move(departure);
+  }
+  return report;
+}
+
+void ParameterServer::Reported(const v1::ServerReport& report) {
+  departures_.Forget(report.departures());
 }
 
 void ParameterServer::Drain(absl::AnyInvocable<void() &&> drained) {

@@ -16,7 +16,9 @@
 #include "common/mutex.h"
 #include "rpc/parameter_endpoint.h"
 #include "server/buffer_pool.h"
+#include "server/departure_log.h"
 #include "server/memory_budget.h"
+#include "weir/v1/coordinator.pb.h"
 #include "weir/v1/server_control.pb.h"
 #include "weir/v1/view.pb.h"
 
@@ -72,6 +74,9 @@ class ParameterServer final : public ParameterEndpoint {
 
   // Bytes of weights, slots, accumulators and spares over all jobs.
   uint64_t memory_bytes() const;
+  // What a heartbeat tells the coordinator; and that it has.
+  v1::ServerReport Report() const;
+  void Reported(const v1::ServerReport& report);
 
   // Refuses new jobs; `drained` is called when no push is open any more.
   void Drain(absl::AnyInvocable<void() &&> drained);
@@ -89,6 +94,7 @@ class ParameterServer final : public ParameterEndpoint {
   absl::Status ReplaceStore(const v1::JobView& view);
   void WaitUntilMade(uint64_t run_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(uint64_t run_id, absl::Status why);
+  void EndJob(const v1::JobView& view);
   // Checks what comes before the view: the run, and whom the sender believes to talk to.
   absl::StatusOr<std::shared_ptr<ParameterStore>> Find(const v1::RequestContext& context) const;
   absl::StatusOr<std::shared_ptr<ParameterStore>> FindForChange(uint64_t term, uint64_t run_id,
@@ -96,6 +102,7 @@ class ParameterServer final : public ParameterEndpoint {
 
   const Options options_;
   BufferPool pool_;
+  DepartureLog departures_;
   const std::shared_ptr<MemoryBudget> budget_;  // shared with snapshots that outlive their job
   mutable Mutex mutex_;
   CondVar made_;

@@ -105,7 +105,7 @@ void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
 void ParameterStore::DropWorker(WorkerId worker, StoreEffects& effects) {
   effects.members_left = true;
   ledger_.Forget(worker);
-  absl::erase_if(trackers_, [&](const auto& entry) { return entry.first.first == worker; });
+  NoteDeparture(worker);
   const absl::Status gone =
       NotAMember(static_cast<uint64_t>(worker), "its lease has ended, or it has left");
   for (auto it = held_.begin(); it != held_.end();) {
@@ -128,6 +128,20 @@ void ParameterStore::DropWorker(WorkerId worker, StoreEffects& effects) {
     effects.replies.push_back(
         [done = std::move(it->second.done), gone]() mutable { std::move(done)(gone); });
     it = pulls_.erase(it);
+  }
+}
+
+void ParameterStore::NoteDeparture(WorkerId worker) {
+  for (uint32_t group = 0; group < plan_->groups().size(); ++group) {
+    DepartureLog::Entry departure{
+        .run_id = run_id_, .attempt = attempt_, .worker = worker, .group = group, .tracker = {}};
+    const auto tracker = trackers_.find({worker, group});
+    if (tracker != trackers_.end()) {
+      departure.tracker = std::move(tracker->second);
+      trackers_.erase(tracker);
+    }
+    // Where the server has nothing of the group, it has not missed a push either.
+    if (plan_->groups()[group].chunks > 0) options_.departures->Add(std::move(departure));
   }
 }
 

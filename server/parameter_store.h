@@ -20,6 +20,7 @@
 #include "server/chunk.h"
 #include "server/cut_gate.h"
 #include "server/deadline_queue.h"
+#include "server/departure_log.h"
 #include "server/memory_budget.h"
 #include "server/push_message.h"
 #include "server/request_check.h"
@@ -51,6 +52,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
     Clock* clock = nullptr;           // must outlive the store, like what follows
     Executor* executor = nullptr;
     BufferPool* pool = nullptr;
+    DepartureLog* departures = nullptr;
     std::shared_ptr<MemoryBudget> budget;  // shared with the snapshots that go out
   };
   using CutDone = absl::AnyInvocable<void(absl::StatusOr<StoreSnapshot>) &&>;
@@ -133,6 +135,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   void SetView(const v1::JobView& view, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropWorker(WorkerId worker, StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteDeparture(WorkerId worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReconsiderSteps(StoreEffects& effects);
   void ReconsiderLater();
   void Advance(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -93,4 +93,10 @@ uint64_t SequenceTracker::complete() const {
   return complete_;
 }
 
+uint64_t SequenceTracker::begun() const {
+  MutexLock lock(mutex_);
+  if (open_[1].counted > 0) return complete_ + 2;
+  return open_[0].counted > 0 ? complete_ + 1 : complete_;
+}
+
 }  // namespace weir

@@ -38,7 +38,9 @@ class SequenceTracker {
   // `sequence` is admitted, the chunk not counted yet. True: the sequence is complete with it.
   bool Count(uint64_t sequence, uint64_t chunk);
 
+  // The highest sequence of which all chunks are counted, and of which any is.
   uint64_t complete() const;
+  uint64_t begun() const;
 
  private:
   struct Open {

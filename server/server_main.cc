@@ -149,6 +149,8 @@ absl::Status ServerDaemon::StartSession(ShutdownSignal& shutdown) {
   options.incarnation = incarnation_;
   options.seed = incarnation_;
   options.server = [this] { return Registration(); };
+  options.report = [this] { return core_->Report(); };
+  options.on_reported = [this](const v1::ServerReport& report) { core_->Reported(report); };
   options.on_event = [this](const v1::WatchEvent& event) { TakeEvent(event); };
   options.on_ended = [&shutdown](const absl::Status&) { shutdown.Request(); };
   WEIR_ASSIGN_OR_RETURN(session_, CoordinatorSession::Create(std::move(options)));

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,6 +47,7 @@ class ScriptedCoordinator final : public v1::CoordinatorService::Service {
     MutexLock lock(mutex_);
     ++heartbeats_;
     last_step_ = request->step();
+    last_memory_bytes_ = request->report().memory_bytes();
     const absl::Status status = std::exchange(heartbeat_status_, absl::OkStatus());
     reply->set_term(term_);
     return ToGrpcStatus(status);
@@ -106,6 +108,7 @@ class ScriptedCoordinator final : public v1::CoordinatorService::Service {
   WEIR_GETTER(int, watches)
   WEIR_GETTER(uint64_t, last_step)
   WEIR_GETTER(uint64_t, watched_run)
+  WEIR_GETTER(uint64_t, last_memory_bytes)
   WEIR_GETTER(bool, left)
   WEIR_GETTER(std::string, last_server)
 #undef WEIR_GETTER
@@ -119,6 +122,7 @@ class ScriptedCoordinator final : public v1::CoordinatorService::Service {
   int watches_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_step_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t watched_run_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_memory_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_watches_ ABSL_GUARDED_BY(mutex_) = false;
   std::string last_server_ ABSL_GUARDED_BY(mutex_);
@@ -212,6 +216,28 @@ TEST_F(CoordinatorSessionTest, ServerRegistersAndSendsHeartbeatsAndTakesViewsInO
   EXPECT_EQ(coordinator_->watched_run(), 0u);
   EXPECT_EQ(session_->term(), 7u);
   EXPECT_EQ(coordinator_->registrations(), 1);
+}
+
+TEST_F(CoordinatorSessionTest, AServersReportHasArrivedWhenItsHeartbeatIsAnswered) {
+  coordinator_->FailOneHeartbeat(absl::UnavailableError("not now"));
+  CoordinatorSession::Options options = Common();
+  options.server = [] { return v1::RegisterServerRequest(); };
+  std::atomic<uint64_t> made = 0;
+  options.report = [&made] {
+    v1::ServerReport report;
+    report.set_memory_bytes(++made);
+    return report;
+  };
+  std::atomic<uint64_t> first_arrived = 0;
+  options.on_reported = [&first_arrived](const v1::ServerReport& report) {
+    uint64_t none = 0;
+    first_arrived.compare_exchange_strong(none, report.memory_bytes());
+  };
+  Start(std::move(options));
+  EXPECT_TRUE(Eventually([&] { return first_arrived != 0; }));
+  EXPECT_EQ(first_arrived, 2u);
+  EXPECT_TRUE(Eventually([&] { return coordinator_->last_memory_bytes() >= 3; }));
+  session_.reset();  // before what it reports from
 }
 
 TEST_F(CoordinatorSessionTest, WorkerLearnsItsRunAndRankAndReportsItsStep) {

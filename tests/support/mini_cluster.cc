@@ -134,6 +134,8 @@ class MiniCluster::ServerPart {
       request.mutable_server()->set_incarnation(incarnation_);
       return request;
     };
+    options.report = [this] { return core_->Report(); };
+    options.on_reported = [this](const v1::ServerReport& report) { core_->Reported(report); };
     options.on_event = [this](const v1::WatchEvent& event) {
       if (!terms_->Admit(event.term()).ok()) return;
       if (event.snapshot()) core_->KeepOnly(event.live_runs());

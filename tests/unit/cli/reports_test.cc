@@ -84,6 +84,28 @@ TEST(Reports, AJobIsARow) {
   EXPECT_EQ(JobsReport({}), "No jobs.\n");
 }
 
+TEST(Reports, AServerIsARowWithItsMemory) {
+  v1::StatusReply status;
+  v1::ServerStatus& server = *status.add_servers();
+  server.mutable_server()->set_name("server-0");
+  server.set_live(true);
+  server.set_memory_bytes(3 << 20);
+  server.set_memory_limit_bytes(uint64_t{4} << 30);
+  EXPECT_THAT(StatusReport(status),
+              AllOf(HasSubstr("MEMORY  MEMORY LIMIT"), HasSubstr("3.0 MiB"), HasSubstr("4.0 GiB")));
+  server.set_live(false);
+  EXPECT_THAT(StatusReport(status), AllOf(HasSubstr("gone"), Not(HasSubstr("3.0 MiB"))));
+  WEIR_ASSERT_OK_AND_ASSIGN(const std::string json, ToJson(status));
+  EXPECT_THAT(json, HasSubstr("\"memory_bytes\": \"3145728\""));
+}
+
+TEST(Reports, AJobsTornPushesAreCounted) {
+  v1::JobStatus job = HalfWay();
+  EXPECT_THAT(JobReport(job), HasSubstr("Torn pushes: 0\n"));
+  job.set_torn_pushes(1234);
+  EXPECT_THAT(JobReport(job), HasSubstr("Torn pushes: 1,234, counted in part"));
+}
+
 TEST(Reports, JsonHasTheNamesOfTheProtoAndEveryScalar) {
   WEIR_ASSERT_OK_AND_ASSIGN(const std::string json, ToJson(v1::StatusReply()));
   EXPECT_THAT(json, AllOf(HasSubstr("\"term\": \"0\""), HasSubstr("\"servers\": []")));

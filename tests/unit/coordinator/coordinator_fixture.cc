@@ -60,9 +60,10 @@ absl::Status CoordinatorTest::Beat(uint64_t worker, uint64_t step) {
   return Call(&Coordinator::Heartbeat, request).status();
 }
 
-absl::Status CoordinatorTest::BeatServer(uint64_t incarnation) {
+absl::Status CoordinatorTest::BeatServer(uint64_t incarnation, const v1::ServerReport& report) {
   v1::HeartbeatRequest request;
   request.set_incarnation(incarnation);
+  *request.mutable_report() = report;
   return Call(&Coordinator::Heartbeat, request).status();
 }
 

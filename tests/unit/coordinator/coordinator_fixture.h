@@ -56,7 +56,7 @@ class CoordinatorTest : public ::testing::Test {
   absl::StatusOr<v1::RegisterReply> Join(uint64_t worker, const v1::JobSpec& spec,
                                          int32_t rank = -1);
   absl::Status Beat(uint64_t worker, uint64_t step = 0);
-  absl::Status BeatServer(uint64_t incarnation);
+  absl::Status BeatServer(uint64_t incarnation, const v1::ServerReport& report = {});
   absl::Status Declare(uint64_t worker, const v1::Declaration& declaration);
   absl::Status ReportInitialised(uint64_t worker);
   absl::Status Report(uint64_t worker, uint64_t step, uint64_t examples);

@@ -42,11 +42,12 @@ TEST_F(ParameterServerTest, AnUnknownRunIsNotYetKnownAndAnEndedOneIsNotFound) {
 
 TEST_F(ParameterServerTest, AFinishedJobsMemoryIsGone) {
   StartJob(view);
-  EXPECT_GT(server->memory_bytes(), 0u);
+  EXPECT_GT(server->Report().memory_bytes(), 0u);
   view.edit().set_state(v1::JOB_STATE_FINISHED);
   WEIR_ASSERT_OK(server->ApplyView(view.NextVersion().Make()));
   executor.Advance(absl::Seconds(11));
   EXPECT_EQ(server->memory_bytes(), 0u);
+  EXPECT_EQ(server->Report().memory_bytes(), 0u);
 }
 
 TEST_F(ParameterServerTest, AFinishedJobEndsWhatWaits) {

@@ -22,6 +22,23 @@ TEST(SequenceTracker, ASequenceIsCompleteWithItsLastChunkInWhateverOrder) {
   EXPECT_EQ(tracker.complete(), 1u);
 }
 
+TEST(SequenceTracker, HasBegunWhatAnyChunkIsCountedOf) {
+  SequenceTracker tracker(uint64_t{2});
+  WEIR_ASSERT_OK(tracker.Admit(1, 1));
+  EXPECT_EQ(tracker.begun(), 0u);
+  tracker.Count(1, 0);
+  EXPECT_EQ(tracker.begun(), 1u);
+  WEIR_ASSERT_OK(tracker.Admit(2, 2));
+  tracker.Count(2, 0);
+  EXPECT_EQ(tracker.begun(), 2u);
+  EXPECT_EQ(tracker.complete(), 0u);
+  tracker.Count(1, 1);
+  EXPECT_EQ(tracker.begun(), 2u);
+  tracker.Count(2, 1);
+  EXPECT_EQ(tracker.begun(), 2u);
+  EXPECT_EQ(tracker.complete(), 2u);
+}
+
 TEST(SequenceTracker, TwoSequencesAreOpenAtMost) {
   SequenceTracker tracker(uint64_t{2});
   WEIR_ASSERT_OK(tracker.Admit(2, 2));
