@@ -11,12 +11,11 @@
 #include "common/mutex.h"
 #include "tests/integration/small_training.h"
 #include "tests/support/hand_made_job.h"
+#include "tests/support/relative_distance.h"
 #include "tests/support/status_matchers.h"
 
 namespace weir {
 namespace {
-
-constexpr double kEqual = 1e-5;
 
 // Where the workers of a job meet. Thread-safe.
 class Meeting {

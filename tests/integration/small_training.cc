@@ -2,8 +2,6 @@
 #include "tests/integration/small_training.h"
 
 #include <atomic>
-#include <cmath>
-#include <limits>
 #include <random>
 
 #include "common/status_macros.h"
@@ -102,17 +100,6 @@ absl::StatusOr<Trained> TrainLocally(const v1::JobSpec& spec) {
   options.spec = spec;
   WEIR_ASSIGN_OR_RETURN(const Job job, OpenLocalJob(options));
   return TrainSmall(spec, *job.session, *job.parameters);
-}
-
-double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b) {
-  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
-  double difference = 0;
-  double norm = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
-    norm += static_cast<double>(b[i]) * b[i];
-  }
-  return std::sqrt(difference / norm);
 }
 
 }  // namespace weir

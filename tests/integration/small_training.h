@@ -35,7 +35,4 @@ absl::StatusOr<Trained> TrainSmall(const v1::JobSpec& spec, JobSession& session,
                                    ParameterClient& client);
 absl::StatusOr<Trained> TrainLocally(const v1::JobSpec& spec);
 
-// ||a - b|| / ||b||, L2; infinite where the sizes differ.
-double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b);
-
 }  // namespace weir

@@ -15,13 +15,12 @@
 
 #include "rpc/job_length.h"
 #include "tests/integration/small_training.h"
+#include "tests/support/relative_distance.h"
 #include "tests/support/status_matchers.h"
 #include "worker/data/batch.h"
 
 namespace weir {
 namespace {
-
-constexpr double kEqual = 1e-5;
 
 v1::Optimizer SgdMomentum() {
   v1::Optimizer optimizer;
