@@ -37,40 +37,21 @@ ParameterStore::ParameterStore(Options options, const v1::JobView& view,
       attempt_(view.attempt()),
       shard_map_version_(view.shard_map().version()),
       plan_(std::move(plan)),
+      chunks_(*plan_, *options_.pool),
       reservation_(std::move(reservation)),
-      members_(current_members_.Get()),
-      ledger_(plan_->groups()) {
+      members_(chunks_.members().Get()),
+      ledger_(plan_->groups()),
+      held_(options_.credit_bytes) {
   const std::vector<uint64_t> group_steps(view.resume().group_steps().begin(),
                                           view.resume().group_steps().end());
   pushes_ = group_steps;
   pushes_.resize(plan_->groups().size());
   ledger_.Resume(group_steps, view.resume().step());
   global_step_ = view.resume().step();
-  traits_.reserve(plan_->variables().size());  // chunks point into it
-  for (const VariablePlan& variable : plan_->variables()) {
-    traits_.push_back({.variable = &variable,
-                       .pool = options_.pool,
-                       .members = &current_members_,
-                       .deterministic = plan_->deterministic()});
-  }
-  for (const LocalShard& local : plan_->shards()) {
-    first_chunk_of_.push_back(chunks_.size());
-    const Shard& shard = local.shard;
-    for (uint64_t c = 0; c < shard.num_chunks(); ++c) {
-      const uint64_t elements =
-          std::min(shard.chunk_elements, shard.elements - c * shard.chunk_elements);
-      chunks_.emplace_back(traits_[static_cast<size_t>(shard.variable)], elements,
-                           local.first_chunk + c);
-      chunks_.back().StartAt(pushes_[local.variable->group]);
-    }
-  }
+  chunks_.StartAt(pushes_);
 }
 
 ParameterStore::~ParameterStore() = default;
-
-Chunk& ParameterStore::ChunkAt(const LocalShard& shard, uint64_t chunk) {
-  return chunks_[first_chunk_of_[static_cast<size_t>(&shard - plan_->shards().data())] + chunk];
-}
 
 void ParameterStore::ApplyView(const v1::JobView& view) {
   StoreEffects effects;
@@ -96,7 +77,7 @@ void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
   const std::shared_ptr<const MemberSet> before =
       std::exchange(members_, std::make_shared<const MemberSet>(view.members()));
   // First the members, then the walk over the chunks: see CurrentMembers.
-  current_members_.Set(members_);
+  chunks_.members().Set(members_);
   for (const MemberInfo& member : before->by_rank()) {
     if (members_->Find(member.worker) == nullptr) DropWorker(member.worker, effects);
   }
@@ -108,7 +89,7 @@ void ParameterStore::DropWorker(WorkerId worker, StoreEffects& effects) {
   NoteDeparture(worker);
   const absl::Status gone =
       NotAMember(static_cast<uint64_t>(worker), "its lease has ended, or it has left");
-  for (auto it = held_.begin(); it != held_.end();) {
+  for (auto it = held_.by_id().begin(); it != held_.by_id().end();) {
     const uint64_t id = it->first;
     const bool own = it->second->header.worker == worker;
     ++it;
@@ -151,7 +132,7 @@ void ParameterStore::End(const absl::Status& why) {
     MutexLock lock(mutex_);
     if (!ended_.ok()) return;
     ended_ = why;
-    while (!held_.empty()) effects.Fail(TakeHeld(held_.begin()->first), why);
+    while (!held_.empty()) effects.Fail(TakeHeld(held_.by_id().begin()->first), why);
     while (!parked_.empty()) {
       const std::shared_ptr<ParkedReply> parked = parked_.begin()->second;
       AnswerParked(*parked, why, effects);
@@ -207,25 +188,18 @@ void ParameterStore::RunEffects(StoreEffects& effects) {
 }
 
 void ParameterStore::ReconsiderSteps(StoreEffects& effects) {
-  std::vector<ClosedChunks> closed(plan_->groups().size());
-  bool out_of_memory = false;
-  for (size_t s = 0; s < plan_->shards().size(); ++s) {
-    const LocalShard& shard = plan_->shards()[s];
-    if (shard.variable->group == 0) continue;
-    for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
-      if (!ChunkAt(shard, c).Reconsider(closed[shard.variable->group]).ok()) out_of_memory = true;
-    }
-  }
+  const ReconsideredSteps steps = chunks_.Reconsider();
   // The step stays open meanwhile. Perhaps nobody repeats a push for it, as those that are counted
   // are acknowledged.
-  if (out_of_memory) ReconsiderLater();
+  if (steps.out_of_memory) ReconsiderLater();
   MutexLock lock(mutex_);
-  for (size_t g = 0; g < closed.size(); ++g) {
-    if (closed[g].count == 0) continue;
-    if (ledger_.CloseChunks(static_cast<uint32_t>(g), closed[g].count)) {
+  for (size_t g = 0; g < steps.closed.size(); ++g) {
+    const ClosedChunks& closed = steps.closed[g];
+    if (closed.count == 0) continue;
+    if (ledger_.CloseChunks(static_cast<uint32_t>(g), closed.count)) {
       global_step_ = ledger_.steps_closed();
     }
-    for (const std::shared_ptr<ParkedReply>& reply : closed[g].finished) {
+    for (const std::shared_ptr<ParkedReply>& reply : closed.finished) {
       AnswerParked(*reply, absl::OkStatus(), effects);
     }
   }
@@ -269,7 +243,7 @@ void ParameterStore::OnDeadline(absl::Time armed_for) {
 }
 
 void ParameterStore::Expire(uint64_t id, StoreEffects& effects) {
-  if (const auto held = held_.find(id); held != held_.end()) {
+  if (const auto held = held_.by_id().find(id); held != held_.by_id().end()) {
     const absl::StatusOr<Wait> wait = WaitOf(*held->second);
     const std::string why = Describe(wait.value_or(Wait::kNothing), held->second->header);
     effects.Fail(TakeHeld(id), absl::DeadlineExceededError(why));
@@ -296,17 +270,7 @@ void ParameterStore::Expire(uint64_t id, StoreEffects& effects) {
 absl::Status ParameterStore::LoadChunk(ShardId shard, uint64_t chunk, uint64_t version,
                                        uint64_t examples, absl::Span<const std::byte> weights,
                                        absl::Span<const std::byte> slots) {
-  const LocalShard* const local = plan_->Find(shard);
-  if (local == nullptr || chunk >= local->shard.num_chunks()) {
-    return absl::NotFoundError(absl::StrCat("chunk ", chunk, " of shard ",
-                                            static_cast<uint64_t>(shard), " is not on server ",
-                                            options_.server_name));
-  }
-  Chunk& target = ChunkAt(*local, chunk);
-  const bool had_values = target.initialised();
-  WEIR_RETURN_IF_ERROR(target.Load(version, examples, weights, slots));
-  if (!had_values) ++initialised_chunks_;
-  return absl::OkStatus();
+  return chunks_.Load(shard, chunk, version, examples, weights, slots);
 }
 
 absl::Status ParameterStore::FinishRestore(absl::Span<const uint64_t> group_steps,
@@ -321,11 +285,7 @@ absl::Status ParameterStore::FinishRestore(absl::Span<const uint64_t> group_step
   }
   ledger_.Resume(group_steps, resume_.step());
   global_step_ = resume_.step();
-  for (const LocalShard& shard : plan_->shards()) {
-    for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
-      ChunkAt(shard, c).StartAt(pushes_[shard.variable->group]);
-    }
-  }
+  chunks_.StartAt(pushes_);
   restored_ = true;
   return absl::OkStatus();
 }

@@ -3,40 +3,33 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "common/executor.h"
 #include "common/mutex.h"
 #include "rpc/parameter_endpoint.h"
-#include "server/chunk.h"
 #include "server/cut_gate.h"
 #include "server/deadline_queue.h"
 #include "server/departure_log.h"
+#include "server/held_pushes.h"
 #include "server/memory_budget.h"
 #include "server/push_message.h"
 #include "server/request_check.h"
-#include "server/snapshot.h"
 #include "server/step_gate.h"
 #include "server/step_ledger.h"
+#include "server/store_chunks.h"
 #include "server/store_plan.h"
+#include "server/waiting.h"
 #include "weir/v1/server_control.pb.h"
 
 namespace weir {
-
-// Which cut a checkpoint asks for.
-struct CutRequest {
-  uint64_t cut = 0;
-  std::vector<v1::CutMark> marks;  // async: of every live worker and group
-};
 
 // One attempt of one job on one server: its shards' chunks, and the pushes that wait.
 //
@@ -55,7 +48,6 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
     DepartureLog* departures = nullptr;
     std::shared_ptr<MemoryBudget> budget;  // shared with the snapshots that go out
   };
-  using CutDone = absl::AnyInvocable<void(absl::StatusOr<StoreSnapshot>) &&>;
 
   // Errors: InvalidArgument - the view contradicts itself; ResourceExhausted - over the memory
   // limit.
@@ -101,34 +93,11 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   absl::Status FinishRestore(absl::Span<const uint64_t> group_steps, uint64_t examples);
 
  private:
-  struct WaitingPull {
-    WorkerId worker{};
-    uint64_t step = 0;
-    std::vector<SegmentTarget> segments;
-    ParameterEndpoint::PullDone done;
-  };
-  struct WaitingCut {
-    uint64_t id = 0;
-    uint64_t cut = 0;
-    CutDone done;
-  };
-  struct KeptCut {
-    uint64_t cut = 0;
-    absl::StatusOr<StoreSnapshot> snapshot;
-  };
   // What a push has to wait for before it is applied.
   enum class Wait { kNothing, kChange, kCut, kOrder, kStep };
-  // What applying a message has come to.
-  struct Applied {
-    absl::Status status;
-    v1::PushOutcome outcome;
-    bool completes = false;
-    ClosedChunks closed;
-  };
 
   ParameterStore(Options options, const v1::JobView& view, std::unique_ptr<const StorePlan> plan,
                  MemoryBudget::Reservation reservation);
-  Chunk& ChunkAt(const LocalShard& shard, uint64_t chunk);
   void RunEffects(StoreEffects& effects);
 
   // parameter_store.cc: views, ends, deadlines.
@@ -166,9 +135,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   void Start(std::unique_ptr<PushMessage> message, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyMessage(std::unique_ptr<PushMessage> message, StoreEffects& effects);
-  Applied ApplyToChunks(const PushMessage& message);
-  void FinishMessage(std::unique_ptr<PushMessage> message, Applied applied, StoreEffects& effects)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FinishMessage(std::unique_ptr<PushMessage> message, AppliedPush applied,
+                     StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnswerParked(ParkedReply& parked, const absl::Status& status, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string MissingIn(uint32_t group, uint64_t group_step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -194,11 +162,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   const uint64_t attempt_;
   const uint64_t shard_map_version_;
   const std::unique_ptr<const StorePlan> plan_;
-  std::vector<ChunkTraits> traits_;     // by variable; constant after construction, as what follows
-  std::deque<Chunk> chunks_;            // by shard, then within it
-  std::vector<size_t> first_chunk_of_;  // by local shard
-  CurrentMembers current_members_;      // what chunks ask; set together with members_
-  std::atomic<uint64_t> initialised_chunks_{0};
+  StoreChunks chunks_;  // its members() are set together with members_
   std::atomic<uint64_t> global_step_{0};
 
   Mutex mutex_;
@@ -225,8 +189,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   // What waits, by an id that rises with arrival.
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   DeadlineQueue deadlines_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::unique_ptr<PushMessage>> held_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<WorkerId, uint64_t> held_bytes_ ABSL_GUARDED_BY(mutex_);
+  HeldPushes held_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::shared_ptr<ParkedReply>> parked_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, WaitingPull> pulls_ ABSL_GUARDED_BY(mutex_);
   uint64_t applying_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -30,6 +30,12 @@ struct ShardSnapshot {
   std::vector<ChunkSnapshot> chunks;
 };
 
+// Which cut a checkpoint asks for.
+struct CutRequest {
+  uint64_t cut = 0;
+  std::vector<v1::CutMark> marks;  // async: of every live worker and group
+};
+
 // What one server holds of a job at one cut.
 struct StoreSnapshot {
   uint64_t attempt = 0;

@@ -237,14 +237,11 @@ absl::StatusOr<StoreSnapshot> ParameterStore::Snapshot(uint64_t step) {
     mark.set_group(owner.second);
     mark.set_sequence(tracker->complete());
   }
-  for (const LocalShard& local : plan_->shards()) {
-    ShardSnapshot& shard = snapshot.shards.emplace_back();
-    shard.shard = local.shard;
-    for (uint64_t c = 0; c < local.shard.num_chunks(); ++c) {
-      shard.chunks.push_back(ChunkAt(local, c).Snapshot());
-      if (local.variable->group != 0) {
-        snapshot.examples = std::max(snapshot.examples, shard.chunks.back().examples);
-      }
+  snapshot.shards = chunks_.Snapshot();
+  for (size_t s = 0; s < snapshot.shards.size(); ++s) {
+    if (plan_->shards()[s].variable->group == 0) continue;
+    for (const ChunkSnapshot& chunk : snapshot.shards[s].chunks) {
+      snapshot.examples = std::max(snapshot.examples, chunk.examples);
     }
   }
   return snapshot;

@@ -34,15 +34,9 @@ absl::Status ParameterStore::CheckServing(absl::Span<const SegmentTarget> segmen
     MutexLock lock(mutex_);
     restoring = state_ == v1::JOB_STATE_RESTORING && !restored_;
   }
-  if (!restoring && initialised_chunks_ == chunks_.size()) return absl::OkStatus();
-  for (const SegmentTarget& segment : segments) {
-    for (uint64_t i = 0; i < segment.num_chunks; ++i) {
-      if (restoring || !ChunkAt(*segment.shard, segment.first_chunk + i).initialised()) {
-        return NoValuesYet(*segment.shard->variable);
-      }
-    }
-  }
-  return absl::OkStatus();
+  if (restoring && !segments.empty()) return NoValuesYet(*segments.front().shard->variable);
+  const VariablePlan* const lacking = chunks_.WithoutValues(segments);
+  return lacking == nullptr ? absl::OkStatus() : NoValuesYet(*lacking);
 }
 
 void ParameterStore::Pull(const v1::PullRequest& request, absl::Time deadline,
@@ -102,35 +96,12 @@ std::string ParameterStore::MissingBelow(uint64_t step) {
 }
 
 absl::StatusOr<PullResult> ParameterStore::ReadWeights(absl::Span<const SegmentTarget> segments) {
-  PullResult result;
-  result.header.set_global_step(global_step_);
-  std::vector<Chunk::Reading> readings;
-  for (const SegmentTarget& segment : segments) {
-    readings.clear();
-    uint64_t lowest = UINT64_MAX;
-    bool all_known = segment.have_version != 0;
-    for (uint64_t i = 0; i < segment.num_chunks; ++i) {
-      readings.push_back(ChunkAt(*segment.shard, segment.first_chunk + i).Read());
-      const Chunk::Reading& reading = readings.back();
-      if (!reading.weights) return NoValuesYet(*segment.shard->variable);
-      lowest = std::min(lowest, reading.version);
-      all_known = all_known && reading.version == segment.have_version;
-    }
-    v1::Segment& reply = *result.header.add_segments();
-    reply.set_shard(static_cast<uint64_t>(segment.shard->shard.id));
-    reply.set_first_element(segment.first_element);
-    reply.set_count(segment.count);
-    reply.set_have_version(segment.have_version);
-    reply.set_version(lowest);
-    reply.set_absent(all_known);
-    if (result.header.segments_size() == 1) result.header.set_examples(readings[0].examples);
-    if (all_known) continue;
-    for (Chunk::Reading& reading : readings) {
-      const std::byte* const data = reading.weights.data();
-      const size_t size = reading.weights.size();
-      result.payload.Append(data, size, reading.weights.Detach(), &BufferRef::ReleaseDetached);
-    }
+  if (const VariablePlan* const lacking = chunks_.WithoutValues(segments)) {
+    return NoValuesYet(*lacking);
   }
+  const uint64_t global_step = global_step_;  // before the weights: these are not older
+  PullResult result = chunks_.Read(segments);
+  result.header.set_global_step(global_step);
   return result;
 }
 
@@ -149,17 +120,7 @@ absl::Status ParameterStore::Assign(const v1::AssignRequest& request, const Payl
                        " is not the one who assigns initial values now; refresh the view"));
     }
   }
-  for (const SegmentTarget& segment : segments) {
-    const Shard& shard = segment.shard->shard;
-    for (uint64_t i = 0; i < segment.num_chunks && !segment.absent; ++i) {
-      Chunk& chunk = ChunkAt(*segment.shard, segment.first_chunk + i);
-      const size_t offset = segment.payload_offset + i * shard.chunk_elements * shard.element_bytes;
-      WEIR_ASSIGN_OR_RETURN(const bool first,
-                            chunk.Assign({.payload = &payload, .offset = offset}));
-      if (first) ++initialised_chunks_;
-    }
-  }
-  return absl::OkStatus();
+  return chunks_.Assign(segments, payload);
 }
 
 }  // namespace weir

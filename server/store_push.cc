@@ -104,31 +104,22 @@ std::string ParameterStore::Describe(Wait wait, const PushHeader& push) {
 
 void ParameterStore::Hold(std::unique_ptr<PushMessage> message, StoreEffects& effects) {
   const PushHeader& push = message->header;
-  uint64_t& bytes = held_bytes_[push.worker];
-  if (bytes + message->payload.size() > options_.credit_bytes) {
-    const absl::Status out_of_credit = OutOfCredit(bytes, options_.credit_bytes);
-    return effects.Fail(std::move(message), out_of_credit);
+  if (const absl::Status credit = held_.CheckCredit(*message); !credit.ok()) {
+    return effects.Fail(std::move(message), credit);
   }
-  bytes += message->payload.size();
   if (cut_gate_.IsOpen(push.cut)) ArmCutTimer(push.cut);
   const uint64_t id = ++last_id_;
   AddDeadline(id, message->deadline);
-  held_[id] = std::move(message);
+  held_.Add(id, std::move(message));
 }
 
 std::unique_ptr<PushMessage> ParameterStore::TakeHeld(uint64_t id) {
-  const auto found = held_.find(id);
-  std::unique_ptr<PushMessage> message = std::move(found->second);
-  held_.erase(found);
   deadlines_.Remove(id);
-  uint64_t& bytes = held_bytes_[message->header.worker];
-  bytes -= message->payload.size();
-  if (bytes == 0) held_bytes_.erase(message->header.worker);
-  return message;
+  return held_.Take(id);
 }
 
 void ParameterStore::ReadmitHeld(StoreEffects& effects) {
-  for (auto it = held_.begin(); it != held_.end();) {
+  for (auto it = held_.by_id().begin(); it != held_.by_id().end();) {
     const uint64_t id = it->first;
     const absl::StatusOr<Wait> wait = WaitOf(*it->second);
     ++it;
@@ -153,50 +144,14 @@ void ParameterStore::Start(std::unique_ptr<PushMessage> message, StoreEffects& e
 }
 
 void ParameterStore::ApplyMessage(std::unique_ptr<PushMessage> message, StoreEffects& effects) {
-  Applied applied = ApplyToChunks(*message);
+  AppliedPush applied = chunks_.Apply(*message);
   message->payload = Payload();  // its owners are called here, without a lock
   MutexLock lock(mutex_);
   FinishMessage(std::move(message), std::move(applied), effects);
   Advance(effects);
 }
 
-ParameterStore::Applied ParameterStore::ApplyToChunks(const PushMessage& message) {
-  const PushHeader& push = message.header;
-  Applied applied;
-  bool all_repeated = !message.segments.empty();
-  uint64_t staleness = 0;
-  for (const SegmentTarget& segment : message.segments) {
-    const Shard& shard = segment.shard->shard;
-    for (uint64_t i = 0; i < segment.num_chunks; ++i) {
-      Chunk& chunk = ChunkAt(*segment.shard, segment.first_chunk + i);
-      ChunkValues values;
-      if (!segment.absent) {
-        values = {
-            .payload = &message.payload,
-            .offset = segment.payload_offset + i * shard.chunk_elements * shard.element_bytes};
-      }
-      const absl::StatusOr<ChunkOutcome> outcome =
-          push.group == 0 ? chunk.WriteState(push, values, *message.tracker)
-          : plan_->sync()
-              ? chunk.Contribute(push, values, *message.tracker, message.parked, applied.closed)
-              : chunk.Apply(push, values, *message.tracker);
-      if (!outcome.ok()) {
-        applied.status = outcome.status();
-        return applied;
-      }
-      all_repeated = all_repeated && outcome->repeated;
-      applied.completes = applied.completes || outcome->completes;
-      if (segment.have_version > 0 && outcome->version_before > segment.have_version) {
-        staleness = std::max(staleness, outcome->version_before - segment.have_version);
-      }
-    }
-  }
-  applied.outcome.set_repeated(all_repeated);
-  if (!plan_->sync() && !all_repeated) applied.outcome.set_staleness(staleness);
-  return applied;
-}
-
-void ParameterStore::FinishMessage(std::unique_ptr<PushMessage> message, Applied applied,
+void ParameterStore::FinishMessage(std::unique_ptr<PushMessage> message, AppliedPush applied,
                                    StoreEffects& effects) {
   --applying_;
   const PushHeader& push = message->header;
@@ -252,17 +207,9 @@ void ParameterStore::AnswerParked(ParkedReply& parked, const absl::Status& statu
 }
 
 std::string ParameterStore::MissingIn(uint32_t group, uint64_t group_step) {
-  for (const LocalShard& shard : plan_->shards()) {
-    if (shard.variable->group != group) continue;
-    for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
-      const std::vector<MemberInfo> missing = ChunkAt(shard, c).Missing(group_step);
-      if (missing.empty()) continue;
-      return absl::StrCat("group step ", group_step, " of '", plan_->groups()[group].name,
-                          "' waits for ", NamesOf(missing));
-    }
-  }
-  return absl::StrCat("group step ", group_step, " of '", plan_->groups()[group].name,
-                      "' is not closed");
+  const std::vector<MemberInfo> missing = chunks_.Missing(group, group_step);
+  return absl::StrCat("group step ", group_step, " of '", plan_->groups()[group].name, "' ",
+                      missing.empty() ? "is not closed" : "waits for ", NamesOf(missing));
 }
 
 }  // namespace weir

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What waits in a store besides pushes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "rpc/parameter_endpoint.h"
+#include "server/push_header.h"
+#include "server/snapshot.h"
+
+namespace weir {
+
+using CutDone = absl::AnyInvocable<void(absl::StatusOr<StoreSnapshot>) &&>;
+
+// A pull of a step whose weights are not there yet.
+struct WaitingPull {
+  WorkerId worker{};
+  uint64_t step = 0;
+  std::vector<SegmentTarget> segments;
+  ParameterEndpoint::PullDone done;
+};
+
+// Somebody who has asked for a cut that is not taken yet.
+struct WaitingCut {
+  uint64_t id = 0;  // among all that waits
+  uint64_t cut = 0;
+  CutDone done;
+};
+
+// A cut that is taken, and that nobody has asked for yet.
+struct KeptCut {
+  uint64_t cut = 0;
+  absl::StatusOr<StoreSnapshot> snapshot;
+};
+
+}  // namespace weir
