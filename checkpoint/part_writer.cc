@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "checkpoint/digest.h"
 #include "checkpoint/part_format.h"
+#include "checkpoint/unsynced_env.h"
 #include "common/status_macros.h"
 
 namespace weir {
@@ -24,9 +25,11 @@ rocksdb::Slice SliceOf(const std::string& bytes) {
   return {bytes.data(), bytes.size()};
 }
 
-absl::StatusOr<std::unique_ptr<rocksdb::DB>> OpenLive(FileSystem& files, const std::string& path) {
+absl::StatusOr<std::unique_ptr<rocksdb::DB>> OpenLive(FileSystem& files, const std::string& path,
+                                                      rocksdb::Env& env) {
   rocksdb::DB* db = nullptr;
-  const rocksdb::Options options = PartOptions();
+  rocksdb::Options options = PartOptions();
+  options.env = &env;
   if (!rocksdb::DB::Open(options, path, &db).ok()) {
     // Nothing is ever restored from it: parts have links of their own.
     WEIR_RETURN_IF_ERROR(files.RemoveTree(path));
@@ -143,7 +146,10 @@ absl::StatusOr<v1::CheckpointPart> PartWriter::Finish() {
 
 absl::Status PartWriter::LinkInto(const std::string& folder) {
   const std::string path = folder_.live();
-  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> live, OpenLive(*options_.files, path));
+  // What of it is in the part is synced there, by DescribeAndSync; the rest is a cache.
+  const std::unique_ptr<rocksdb::Env> env = NewUnsyncedEnv();
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> live,
+                        OpenLive(*options_.files, path, *env));
   WEIR_RETURN_IF_ERROR(DropOthers(*live, folder_.id, path));
   if (!paths_.empty()) {
     rocksdb::IngestExternalFileOptions ingest;
