@@ -45,15 +45,18 @@ std::string Quoted(const std::string& text) {
 
 std::string Script(const std::string& points, const std::string& picture,
                    const std::string& title) {
-  return absl::StrCat(
-      "set terminal pngcairo size 960,540 font 'DejaVu Sans,11'\n", "set output ", Quoted(picture),
-      "\n", "set title ", Quoted(title), " noenhanced\n",
-      "set xlabel 'epoch'\nset ylabel 'loss'\nset y2label 'accuracy'\n"
-      "set ytics nomirror\nset y2tics\nset y2range [0:1]\nset grid\nset key outside bottom center "
-      "horizontal\n",
-      "plot ", Quoted(points), " index 0 using 1:2 with lines lw 1.5 title 'training loss', ",
-      Quoted(points), " index 0 using 1:3 axes x1y2 with lines lw 1.5 title 'training accuracy', ",
-      Quoted(points), " index 1 using 1:2 axes x1y2 with points pt 7 title 'test accuracy'\n");
+  return absl::StrCat("set terminal pngcairo size 960,540 font 'DejaVu Sans,11'\n", "set output ",
+                      Quoted(picture), "\n", "set title ", Quoted(title), " noenhanced\n",
+                      "set xlabel 'epoch'\nset ylabel 'loss'\nset y2label 'accuracy'\n"
+                      "set yrange [*<0:*]\nset y2range [0:1]\nset ytics nomirror\nset y2tics 0.1\n"
+                      "set grid xtics y2tics\nset key outside top center horizontal\n",
+                      "plot ", Quoted(points),
+                      " index 0 using 1:2 with lines lw 1.5 lc rgb '#7f7f7f' ",
+                      "title 'training loss', ", Quoted(points),
+                      " index 0 using 1:3 axes x1y2 with lines lw 1.5 lc rgb '#1f77b4' ",
+                      "title 'training accuracy', ", Quoted(points),
+                      " index 1 using 1:2 axes x1y2 with points pt 7 ps 1.6 lc rgb '#d62728' ",
+                      "title 'test accuracy'\n");
 }
 
 }  // namespace

@@ -233,7 +233,6 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   summary.lead = lowest();
   WEIR_ASSIGN_OR_RETURN(const Metrics test,
                         evaluation_.Together("evaluate-final", sync_ ? step_ : 0));
-  if (summary.lead) parts_.log.AddEvaluation(step_, position_, test);
 
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   summary.test_accuracy = ValueOr(test, "accuracy", kNone);
@@ -244,6 +243,8 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   // What workers that are gone had done counts too.
   summary.examples =
       sync_ ? ExamplesAfterSteps(summary.steps, parts_.spec) : TotalExamples(parts_.spec);
+  // Not where this worker is, which in `async` is a guess.
+  if (summary.lead) parts_.log.AddEvaluation(step_, static_cast<double>(summary.examples), test);
   summary.samples_per_second = ValueOr(all.sums, "rate", 0);
   summary.workers = all.members;
   return summary;

@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <fstream>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/manual_executor.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace weir {
 namespace {
@@ -197,6 +199,7 @@ class TrainingLoopTest : public testing::Test {
     ProgressLog::Options options;
     options.log_every = spec_.log_every();
     options.train_examples = spec_.train_examples();
+    options.metrics_file = metrics_file_;
     auto log = ProgressLog::Create(options, session_, clock_);
     return TrainingLoop(TrainingParts{spec_, session_, client_, runner_, train, test,
                                       dataset_.examples(), **log, clock_, interrupted_})
@@ -210,6 +213,7 @@ class TrainingLoopTest : public testing::Test {
   FakeRunner runner_;
   ImageDataset dataset_;
   v1::JobSpec spec_;
+  std::string metrics_file_;  // empty: none
   std::atomic<bool> interrupted_{false};
 };
 
@@ -359,6 +363,21 @@ TEST_F(TrainingLoopTest, AsyncTakesRangesUntilTheDataEnds) {
   EXPECT_THAT(runner_.trained, ElementsAre(8, 8, 4));
   EXPECT_EQ(summary.steps, 3u);
   EXPECT_EQ(session_.reported.back().staleness, 3);
+}
+
+// This worker has trained on 8 of 20 examples when there are no more: others had the rest.
+TEST_F(TrainingLoopTest, TheFinalEvaluationStandsAtTheJobsEnd) {
+  const TempFolder folder;
+  metrics_file_ = folder.path() + "/metrics.jsonl";
+  spec_.mutable_regime()->set_kind(v1::REGIME_ASYNC);
+  session_.ranges = {{0, 0, 8}};
+  WEIR_ASSERT_OK(Run());
+  std::ifstream file(metrics_file_);
+  std::string interval;
+  std::string evaluation;
+  ASSERT_TRUE(std::getline(file, interval) && std::getline(file, evaluation));
+  EXPECT_THAT(interval, HasSubstr("\"epoch\":0.4"));
+  EXPECT_THAT(evaluation, AllOf(HasSubstr("\"epoch\":1.0"), HasSubstr("test_accuracy")));
 }
 
 TEST_F(TrainingLoopTest, AnInterruptedWorkerLeavesTheJob) {
