@@ -73,6 +73,13 @@ void ProgressLog::Flush() {
 
 void ProgressLog::Report() {
   const absl::Time now = clock_.Now();
+  const Progress progress = TakeInterval(now);
+  session_.ReportProgress(progress);
+  WriteInterval(progress, now);
+  ShowInterval(progress);
+}
+
+Progress ProgressLog::TakeInterval(absl::Time now) {
   const double seconds = std::max(1e-9, absl::ToDoubleSeconds(now - interval_began_));
   Progress progress;
   progress.step = last_.step + 1;
@@ -87,24 +94,27 @@ void ProgressLog::Report() {
   }
   interval_ = {};
   interval_began_ = now;
+  return progress;
+}
 
-  session_.ReportProgress(progress);
-  const double epoch = last_.position / static_cast<double>(options_.train_examples);
-  const uint32_t worker = session_.Info().rank;
-  Json json = {{"time", UnixSeconds(clock_.WallNow())},
-               {"seconds", absl::ToDoubleSeconds(now - created_)},
-               {"worker", worker},
-               {"step", progress.step},
-               {"examples", progress.examples},
-               {"epoch", epoch}};
+double ProgressLog::EpochOf(double position) const {
+  return position / static_cast<double>(options_.train_examples);
+}
+
+void ProgressLog::WriteInterval(const Progress& progress, absl::Time now) {
+  Json json = {
+      {"time", UnixSeconds(clock_.WallNow())}, {"seconds", absl::ToDoubleSeconds(now - created_)},
+      {"worker", session_.Info().rank},        {"step", progress.step},
+      {"examples", progress.examples},         {"epoch", EpochOf(last_.position)}};
   for (const auto& [name, value] : progress.metrics) json[name] = value;
   json["samples_per_second"] = progress.samples_per_second;
   json["staleness"] = progress.staleness;
   WriteLine(json.dump());
+}
 
-  std::string line = absl::StrFormat(
-      "epoch %.2f/%.4g  step %d", epoch,
-      options_.total_examples / static_cast<double>(options_.train_examples), progress.step);
+void ProgressLog::ShowInterval(const Progress& progress) {
+  std::string line = absl::StrFormat("epoch %.2f/%.4g  step %d", EpochOf(last_.position),
+                                     EpochOf(options_.total_examples), progress.step);
   for (const char* name : {"loss", "accuracy"}) {
     const auto found = progress.metrics.find(name);
     if (found != progress.metrics.end())
@@ -124,7 +134,7 @@ std::string ProgressLog::TimeLeft() const {
 }
 
 void ProgressLog::AddEvaluation(uint64_t step, double position, const Metrics& metrics) {
-  const double epoch = position / static_cast<double>(options_.train_examples);
+  const double epoch = EpochOf(position);
   Json json = {{"time", UnixSeconds(clock_.WallNow())},
                {"seconds", absl::ToDoubleSeconds(clock_.Now() - created_)},
                {"worker", session_.Info().rank},

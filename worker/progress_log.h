@@ -66,6 +66,11 @@ class ProgressLog {
   ProgressLog(const Options& options, JobSession& session, Clock& clock)
       : options_(options), session_(session), clock_(clock) {}
   void Report();
+  // Means over the interval; a new one begins.
+  Progress TakeInterval(absl::Time now);
+  void WriteInterval(const Progress& progress, absl::Time now);
+  void ShowInterval(const Progress& progress);
+  double EpochOf(double position) const;
   void Show(const std::string& line);
   void WriteLine(const std::string& json);
   std::string TimeLeft() const;

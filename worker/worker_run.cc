@@ -66,6 +66,16 @@ BatchOptions BatchOptionsOf(const v1::JobSpec& spec, const ImageDataset& train) 
   return options;
 }
 
+ProgressLog::Options LoggingOf(const v1::JobSpec& spec) {
+  ProgressLog::Options options;
+  options.log_every = spec.log_every();
+  options.train_examples = spec.train_examples();
+  options.sync = spec.regime().kind() == v1::REGIME_SYNC;
+  options.total_examples = static_cast<double>(
+      options.sync ? ExamplesAfterSteps(TotalSteps(spec), spec) : TotalExamples(spec));
+  return options;
+}
+
 uint64_t ParameterElements(const Declaration& declaration) {
   uint64_t elements = 0;
   for (const VariableSpec& variable : declaration.variables) {
@@ -204,21 +214,12 @@ absl::StatusOr<RunSummary> WorkerRun::RunLoop(Loaded& loaded, JobSession& sessio
   if (error) {
     return absl::UnavailableError(absl::StrCat(run_dir_, ": cannot be made: ", error.message()));
   }
-  ProgressLog::Options logging;
+  ProgressLog::Options logging = LoggingOf(spec);
   logging.metrics_file = run_dir_ + "/metrics.jsonl";
   // No other worker writes before all of them, this one too, have declared their variables.
   logging.start_anew = IsLowest(info) && info.state == JobState::kWaiting && spec.resume().empty();
   logging.display = options_.display;
   logging.terminal = options_.terminal;
-  logging.log_every = spec.log_every();
-  logging.train_examples = spec.train_examples();
-  logging.total_examples = static_cast<double>(TotalExamples(spec));
-  logging.sync = spec.regime().kind() == v1::REGIME_SYNC;
-  if (logging.sync) {
-    logging.total_examples = static_cast<double>(TotalSteps(spec)) *
-                             static_cast<double>(spec.train_examples()) /
-                             static_cast<double>(StepsPerEpoch(spec));
-  }
   WEIR_ASSIGN_OR_RETURN(const auto log, ProgressLog::Create(logging, session, clock_));
   if (IsLowest(info)) std::ofstream(run_dir_ + "/job.yaml") << weir::PrintJob(spec);
   BatchMaker train(loaded.train, BatchOptionsOf(spec, loaded.train));
