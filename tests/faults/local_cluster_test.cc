@@ -10,6 +10,7 @@
 #include "cli/child_process.h"
 #include "cli/local_state.h"
 #include "tests/support/process_cluster.h"
+#include "tests/support/sanitizer_reports.h"
 #include "tests/support/status_matchers.h"
 
 namespace weir {
@@ -17,6 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr absl::Duration kSoon = absl::Seconds(60);
 
@@ -28,7 +30,10 @@ struct Answer {
 class LocalClusterTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove_all(state_); }
-  void TearDown() override { Weir({"local", "down"}); }
+  void TearDown() override {
+    Weir({"local", "down"});
+    EXPECT_THAT(SanitizerReports(state_), IsEmpty());
+  }
 
   // Runs the program to its end.
   Answer Weir(std::vector<std::string> arguments) {

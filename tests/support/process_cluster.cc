@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/process_cluster.h"
 
+#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
+#include "tests/support/sanitizer_reports.h"
 
 namespace weir {
 namespace {
@@ -19,10 +21,18 @@ constexpr char kReady[] = " ready address=";
 
 ProcessCluster::ProcessCluster(Options options)
     : options_(std::move(options)),
-      group_(
-          {.log_folder = options_.folder + "/logs",
-           .on_line = [this](const auto& name, const auto& line) { lines_[name].push_back(line); },
-           .on_exit = [this](const auto& name, const auto& state) { ended_[name] = state; }}) {}
+      group_({.log_folder = options_.folder + "/logs",
+              .on_line = [this](const auto& name, const auto& line) { TakeLine(name, line); },
+              .on_exit = [this](const auto& name, const auto& state) { ended_[name] = state; }}) {}
+
+ProcessCluster::~ProcessCluster() {
+  group_.Poll(absl::ZeroDuration());  // last words
+}
+
+void ProcessCluster::TakeLine(const std::string& name, const std::string& line) {
+  if (IsSanitizerReport(line)) ADD_FAILURE() << name << ": " << line;
+  lines_[name].push_back(line);
+}
 
 absl::StatusOr<std::unique_ptr<ProcessCluster>> ProcessCluster::Start(Options options) {
   std::unique_ptr<ProcessCluster> cluster(new ProcessCluster(std::move(options)));

@@ -15,8 +15,8 @@ namespace weir {
 
 // A cluster of real processes on loopback that a test may kill one by one. They are named
 // "coordinator", "server-0", "server-1", ..., and what the test itself starts. Destruction kills
-// what still runs. Used from one thread, which must call one of the waits now and then: output is
-// read only there.
+// what still runs. A sanitizer's report from any of them fails the test. Used from one thread,
+// which must call one of the waits now and then: output is read only there.
 class ProcessCluster {
  public:
   struct Options {
@@ -28,6 +28,7 @@ class ProcessCluster {
 
   // Starts all and waits until each serves. The error has the last lines of the one that does not.
   static absl::StatusOr<std::unique_ptr<ProcessCluster>> Start(Options options);
+  ~ProcessCluster();
 
   const std::string& coordinator() const { return addresses_.at("coordinator"); }
   const std::string& address(const std::string& name) const { return addresses_.at(name); }
@@ -63,6 +64,7 @@ class ProcessCluster {
 
  private:
   explicit ProcessCluster(Options options);
+  void TakeLine(const std::string& name, const std::string& line);
   absl::Status StartDaemon(const std::string& name, const std::string& program,
                            std::vector<std::string> arguments);
   std::string WithLastLines(const std::string& message, const std::string& name) const;
