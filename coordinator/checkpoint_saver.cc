@@ -33,12 +33,12 @@ auto CheckpointSaver::Reenter(Fn fn) {
 
 void CheckpointSaver::Request(const std::map<std::string, double>& metrics, absl::Time deadline,
                               Done done, Turn& turn) {
-  Waiter waiter{metrics, deadline, std::move(done)};
+  CheckpointWaiters::Waiter waiter{metrics, deadline, std::move(done)};
   if (!StillJoinable()) {
-    next_waiters_.push_back(std::move(waiter));
+    waiters_.AddToNext(std::move(waiter));
     return;
   }
-  waiters_.push_back(std::move(waiter));
+  waiters_.Add(std::move(waiter));
   if (phase_ == Phase::kIdle && job_.view().state() == v1::JOB_STATE_RUNNING &&
       turn.now() >= retry_at_) {
     Start(turn);
@@ -112,7 +112,10 @@ void CheckpointSaver::Rebase(absl::Time now) {
 }
 
 void CheckpointSaver::Tick(Turn& turn) {
-  ExpireWaiters(turn);
+  const auto still_waits = [this] {
+    return absl::StrCat("the checkpoint of job '", job_.name(), "' still waits for ", Describe());
+  };
+  waiters_.Expire(still_waits, turn);
   if (phase_ == Phase::kCutting && waiting_for_change_ && job_.change() == nullptr) {
     CutAtStep(turn);
   } else if (phase_ == Phase::kCutting && !unmarked_.empty() && turn.now() >= marks_deadline_) {
@@ -281,9 +284,7 @@ absl::Status CheckpointSaver::Complete() {
 void CheckpointSaver::Commit(Turn& turn) {
   phase_ = Phase::kCommitting;
   manifest_.set_created_unix_ms(static_cast<uint64_t>(absl::ToUnixMillis(turn.wall_now())));
-  for (const Waiter& waiter : waiters_) {
-    for (const auto& [name, value] : waiter.metrics) (*manifest_.mutable_metrics())[name] = value;
-  }
+  waiters_.FillMetrics(manifest_);
   turn.Later([catalog = job_.context().checkpoints, manifest = manifest_,
               done = Reenter<absl::Status>(
                   [](CheckpointSaver& saver, Turn& later, const absl::Status& status) {
@@ -300,8 +301,8 @@ void CheckpointSaver::OnCommitted(const absl::Status& status, Turn& turn) {
            job_.name(), manifest_.id(), manifest_.step(), manifest_.examples());
   v1::SaveCheckpointReply reply;
   *reply.mutable_manifest() = manifest_;
-  AnswerAll(waiters_, reply, turn);
-  waiters_ = std::exchange(next_waiters_, {});
+  waiters_.Answer(reply, turn);
+  waiters_.BeginNext();
   phase_ = Phase::kIdle;
   failures_ = 0;
   retry_at_ = absl::InfinitePast();
@@ -329,28 +330,6 @@ void CheckpointSaver::Prune(Turn& turn) {
                         dropper->Ask(servers, term);
                       });
     });
-  }
-}
-
-void CheckpointSaver::AnswerAll(std::vector<Waiter>& waiters,
-                                const absl::StatusOr<v1::SaveCheckpointReply>& reply, Turn& turn) {
-  for (Waiter& waiter : waiters)
-    AnswerLater<v1::SaveCheckpointReply>(turn, std::move(waiter.done), reply);
-  waiters.clear();
-}
-
-void CheckpointSaver::ExpireWaiters(Turn& turn) {
-  for (std::vector<Waiter>* waiters : {&waiters_, &next_waiters_}) {
-    const auto due =
-        std::stable_partition(waiters->begin(), waiters->end(),
-                              [&](const Waiter& waiter) { return waiter.deadline > turn.now(); });
-    for (auto waiter = due; waiter != waiters->end(); ++waiter) {
-      AnswerLater<v1::SaveCheckpointReply>(
-          turn, std::move(waiter->done),
-          absl::DeadlineExceededError(absl::StrCat("the checkpoint of job '", job_.name(),
-                                                   "' still waits for ", Describe())));
-    }
-    waiters->erase(due, waiters->end());
   }
 }
 
@@ -382,9 +361,8 @@ void CheckpointSaver::Fail(const absl::Status& why, Turn& turn) {
   ++failures_;
   retry_at_ =
       turn.now() + std::min(kFirstRetry * (1 << std::min(failures_ - 1, 10)), kLongestRetry);
-  if (failures_ >= kPatience || absl::IsFailedPrecondition(why)) AnswerAll(waiters_, why, turn);
-  for (Waiter& waiter : next_waiters_) waiters_.push_back(std::move(waiter));
-  next_waiters_.clear();
+  if (failures_ >= kPatience || absl::IsFailedPrecondition(why)) waiters_.Answer(why, turn);
+  waiters_.BeginNext();
 }
 
 void CheckpointSaver::OnMemberGone(Turn& turn) {
@@ -402,7 +380,7 @@ void CheckpointSaver::Interrupt(const absl::Status& why, Turn& turn) {
 
 void CheckpointSaver::End(const absl::Status& why, Turn& turn) {
   if (phase_ != Phase::kIdle) Fail(why, turn);
-  AnswerAll(waiters_, why, turn);
+  waiters_.Answer(why, turn);
 }
 
 }  // namespace weir

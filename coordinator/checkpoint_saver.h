@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/checkpoint_waiters.h"
 #include "coordinator/step_change.h"
 #include "coordinator/turn.h"
 #include "weir/v1/coordinator.pb.h"
@@ -29,7 +29,7 @@ class CoordinatedJob;
 //              +------------+----------+----------+--> dropped, idle; again after a while
 class CheckpointSaver {
  public:
-  using Done = absl::AnyInvocable<void(absl::StatusOr<v1::SaveCheckpointReply>) &&>;
+  using Done = CheckpointWaiters::Done;
 
   // `job` owns this.
   explicit CheckpointSaver(CoordinatedJob& job) : job_(job) {}
@@ -57,11 +57,6 @@ class CheckpointSaver {
 
  private:
   enum class Phase { kIdle, kBeginning, kCutting, kSaving, kCommitting };
-  struct Waiter {
-    std::map<std::string, double> metrics;
-    absl::Time deadline;
-    Done done;
-  };
 
   bool IsDue(const Turn& turn) const;
   bool StillJoinable() const;
@@ -80,9 +75,6 @@ class CheckpointSaver {
   void Prune(Turn& turn);
   void Fail(const absl::Status& why, Turn& turn);
   void DropParts(Turn& turn);
-  void AnswerAll(std::vector<Waiter>& waiters, const absl::StatusOr<v1::SaveCheckpointReply>& reply,
-                 Turn& turn);
-  void ExpireWaiters(Turn& turn);
   // For answers: runs `fn(saver, turn, result)` if this checkpoint is still the one under way.
   template <typename Result, typename Fn>
   auto Reenter(Fn fn);
@@ -99,9 +91,8 @@ class CheckpointSaver {
   std::set<uint64_t> unmarked_;  // workers
   std::vector<v1::CutMark> marks_;
   std::map<uint64_t, uint64_t> consumed_;
-  std::vector<Waiter> waiters_;       // for the one under way
-  std::vector<Waiter> next_waiters_;  // for the one after it
-  int failures_ = 0;                  // in a row
+  CheckpointWaiters waiters_;
+  int failures_ = 0;  // in a row
   absl::Time retry_at_ = absl::InfinitePast();
   // Since the last one, or where this began.
   uint64_t base_steps_ = 0;
