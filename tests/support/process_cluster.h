@@ -46,6 +46,7 @@ class ProcessCluster {
   void Terminate(const std::string& name);
 
   bool Runs(const std::string& name) const { return group_.Runs(name); }
+  pid_t Pid(const std::string& name) const { return group_.Pid(name); }  // 0: does not run
   // Errors: DeadlineExceeded - it still runs, with its last lines.
   absl::StatusOr<ExitState> WaitForExit(const std::string& name, absl::Duration timeout);
   // Returns the first line, of those that no WaitForLine has passed yet, with `part` in it.
