@@ -12,6 +12,7 @@
 #include "checkpoint/part_reader.h"
 #include "checkpoint/part_writer.h"
 #include "tests/support/fake_file_system.h"
+#include "tests/support/forwarding_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/checkpoint/sample_part.h"
@@ -76,46 +77,22 @@ TEST_F(PartTest, RoundTripsBitForBit) {
   EXPECT_THAT(found, ElementsAreArray(expected));
 }
 
-// The machine's files, and what is synced in them.
-class SyncLog final : public FileSystem {
+class SyncLog final : public ForwardingFileSystem {
  public:
-  absl::Status CreateFolder(const std::string& path) override { return real_.CreateFolder(path); }
-  absl::Status WriteFile(const std::string& path, absl::string_view contents) override {
-    return real_.WriteFile(path, contents);
-  }
   absl::Status SyncFile(const std::string& path) override {
     lines.push_back("sync " + path);
-    return real_.SyncFile(path);
+    return ForwardingFileSystem::SyncFile(path);
   }
   absl::Status SyncFolder(const std::string& path) override {
     lines.push_back("sync " + path);
-    return real_.SyncFolder(path);
+    return ForwardingFileSystem::SyncFolder(path);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     lines.push_back("rename " + from);
-    return real_.Rename(from, to);
-  }
-  absl::Status RemoveFile(const std::string& path) override { return real_.RemoveFile(path); }
-  absl::Status RemoveTree(const std::string& path) override { return real_.RemoveTree(path); }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
-    return real_.List(path);
-  }
-  absl::StatusOr<uint64_t> FileSize(const std::string& path) override {
-    return real_.FileSize(path);
-  }
-  bool Exists(const std::string& path) override { return real_.Exists(path); }
-  absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override {
-    return real_.FreeBytes(path);
-  }
-  absl::Status Scan(const std::string& path,
-                    absl::FunctionRef<void(absl::Span<const std::byte>)> consume) override {
-    return real_.Scan(path, consume);
+    return ForwardingFileSystem::Rename(from, to);
   }
 
   std::vector<std::string> lines;
-
- private:
-  FileSystem& real_ = FileSystem::Real();
 };
 
 // RocksDB syncs none of them.
