@@ -11,6 +11,7 @@
 #include "checkpoint/part_reader.h"
 #include "common/file_system.h"
 #include "common/status_macros.h"
+#include "proto/dtype.h"
 #include "sharding/layout.h"
 
 namespace weir {
@@ -22,7 +23,7 @@ Layout LayoutOf(const v1::Manifest& manifest) {
     VariableExtent& extent = extents.emplace_back();
     extent.elements = 1;
     for (const uint64_t size : variable.shape()) extent.elements *= size;
-    extent.element_bytes = static_cast<uint32_t>(DTypeBytes(variable.dtype()));
+    extent.element_bytes = ElementBytes(variable.dtype());
   }
   return Layout(extents, manifest.shard_map().shard_bytes(), manifest.shard_map().chunk_bytes());
 }
