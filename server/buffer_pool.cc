@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/buffer_pool.h"
 
+#include <utility>
+
 #include "server/slab_pool.h"
 
 namespace weir {
 
-BufferPool::BufferPool(Options options) : slabs_(std::make_shared<SlabPool>(options)) {}
+BufferPool::BufferPool(Options options) : slabs_(std::make_shared<SlabPool>(std::move(options))) {}
 
 BufferPool::~BufferPool() {
   slabs_->Detach();

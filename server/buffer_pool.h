@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "common/clock.h"
@@ -26,6 +27,8 @@ class BufferPool {
     Clock* clock = nullptr;        // must outlive the pool
     Executor* executor = nullptr;  // must outlive the pool
     absl::Duration idle_time = absl::Seconds(10);
+    // Asked before each allocation; false: as if the system had no memory left. Null: as it is.
+    std::function<bool(size_t bytes)> has_memory = nullptr;
   };
 
   explicit BufferPool(Options options);

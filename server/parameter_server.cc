@@ -33,7 +33,9 @@ absl::Status EndOf(const v1::JobView& view) {
 
 ParameterServer::ParameterServer(Options options)
     : options_(std::move(options)),
-      pool_({.clock = options_.clock, .executor = options_.executor}),
+      pool_({.clock = options_.clock,
+             .executor = options_.executor,
+             .has_memory = options_.has_memory}),
       budget_(std::make_shared<MemoryBudget>(options_.memory_limit_bytes)) {}
 
 ParameterServer::~ParameterServer() {

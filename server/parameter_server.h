@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -37,6 +38,7 @@ class ParameterServer final : public ParameterEndpoint {
     uint64_t payload_bytes = 1 << 20;  // asked of clients, per message
     Clock* clock = nullptr;            // must outlive the server
     Executor* executor = nullptr;      // must outlive the server
+    std::function<bool(size_t bytes)> has_memory = nullptr;  // as BufferPool's
   };
 
   explicit ParameterServer(Options options);

@@ -206,10 +206,17 @@ void ParameterStore::ReconsiderSteps(StoreEffects& effects) {
   Advance(effects);
 }
 
+// One timer at a time, however many members leave meanwhile.
 void ParameterStore::ReconsiderLater() {
+  if (retry_armed_.exchange(true)) return;
   options_.executor->RunAfter(kMemoryRetry, [weak = weak_from_this()] {
     const auto store = weak.lock();
     if (store == nullptr) return;
+    store->retry_armed_ = false;
+    {
+      MutexLock lock(store->mutex_);
+      if (!store->ended_.ok()) return;
+    }
     StoreEffects effects;
     effects.members_left = true;
     store->RunEffects(effects);

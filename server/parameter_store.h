@@ -164,6 +164,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   const std::unique_ptr<const StorePlan> plan_;
   StoreChunks chunks_;  // its members() are set together with members_
   std::atomic<uint64_t> global_step_{0};
+  std::atomic<bool> retry_armed_{false};  // steps that lacked memory are reconsidered soon
 
   Mutex mutex_;
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);  // not OK: why

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace weir {
 namespace {
@@ -50,7 +51,10 @@ void Buffer::Recycle(Buffer& buffer) {
 }
 
 SlabPool::SlabPool(BufferPool::Options options)
-    : idle_time_(options.idle_time), clock_(options.clock), executor_(options.executor) {}
+    : idle_time_(options.idle_time),
+      has_memory_(std::move(options.has_memory)),
+      clock_(options.clock),
+      executor_(options.executor) {}
 
 SlabPool::~SlabPool() {
   MutexLock lock(mutex_);
@@ -68,6 +72,7 @@ size_t SlabPool::ClassLines(size_t size) {
 }
 
 BufferRef SlabPool::Allocate(size_t size) {
+  if (has_memory_ && !has_memory_(size)) return BufferRef();
   const size_t lines = ClassLines(size);
   MutexLock lock(mutex_);
   SizeClass& size_class = classes_[lines];

@@ -55,6 +55,7 @@ class SlabPool : public std::enable_shared_from_this<SlabPool> {
   void FreeIdleSlabs();
 
   const absl::Duration idle_time_;
+  const std::function<bool(size_t bytes)> has_memory_;  // null: yes, as far as is known
   mutable Mutex mutex_;
   Clock* clock_ ABSL_GUARDED_BY(mutex_);
   Executor* executor_ ABSL_GUARDED_BY(mutex_);  // null: detached
