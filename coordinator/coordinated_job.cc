@@ -69,10 +69,11 @@ CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobRecord& r
   if (ranges_ && ranges) ranges_->Load(*ranges);
   saver_.Rebase(turn.now());
   if (!live()) return;
-  // A change that was under way may be in force at a server: what we say now is newer.
+  // A join that was under way may be in force at a server: what we say now is newer, and without
+  // the newcomers.
   last_version_ = view_.version() + 1;
-  last_generation_ = view_.generation() + (roster_.Joining().empty() ? 0 : 1);
-  ChangeView();
+  last_generation_ = view_.generation() + (roster_.Joining().empty() ? 0 : 2);
+  ChangeView().set_generation(last_generation_);
   if (roster_.empty()) orphaned_at_ = turn.now();
   const absl::StatusOr<SharedManifest> source =
       context_.checkpoints->Find(name(), view_.resume().checkpoint_id());

@@ -8,7 +8,9 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 using CoordinatorRestart = CoordinatorTest;
 
@@ -115,6 +117,75 @@ TEST_F(CoordinatorRestart, RestoreUnderWayIsAskedForAgain) {
   Boot();
   EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING);
   EXPECT_EQ(View().attempt(), 2);
+}
+
+// Server-0 has the newcomer's view in force when the coordinator dies; server-1 has never heard of
+// it.
+TEST_F(CoordinatorRestart, AJoinThatWasHalfCommittedIsUndone) {
+  v1::JobSpec spec = SyncJob(2);
+  spec.set_min_workers(1);
+  RunJob(spec, {1});
+  servers_.commit.answer =
+      [&](const v1::ServerInfo& server,
+          const v1::CommitStepRequest&) -> absl::StatusOr<v1::CommitStepReply> {
+    if (server.name() == "server-0") return v1::CommitStepReply();
+    coordinator_.reset();
+    return absl::UnavailableError("never heard");
+  };
+  WEIR_ASSERT_OK(Join(2, spec));
+  ASSERT_EQ(coordinator_, nullptr);
+  const v1::CommitStepRequest lost = servers_.commit.calls.front().second;
+  servers_.commit.answer = [](const auto&, const auto&) { return v1::CommitStepReply(); };
+  bool asked_again = false;
+  servers_.prepare.answer = [&](const auto&, const v1::PrepareStepRequest& request) {
+    EXPECT_GT(request.change_id(), lost.change_id());
+    EXPECT_GT(request.term(), lost.term());
+    asked_again = true;
+    return v1::PrepareStepReply();
+  };
+  Boot();
+  // What undoes it is newer than what was in force, and without the newcomer.
+  const v1::JobView undone = View();
+  EXPECT_THAT(undone.members(), SizeIs(1));
+  EXPECT_GT(undone.version(), lost.view().version());
+  EXPECT_GT(undone.generation(), lost.view().generation());
+  EXPECT_FALSE(asked_again);
+  Pass(absl::Seconds(1), {1, 2}, {900, 901});
+  EXPECT_TRUE(asked_again);
+  EXPECT_THAT(View().members(), SizeIs(2));
+  EXPECT_GT(View().generation(), undone.generation());
+  EXPECT_EQ(servers_.commit.calls.back().second.view().generation(), View().generation());
+}
+
+// A worker has marked the cut, the other one has not: the coordinator dies with the mark.
+TEST_F(CoordinatorRestart, ACutThatWasHalfMarkedIsGoneAndTheDataGoesOn) {
+  RunJob(AsyncJob(2), {1, 2});
+  WEIR_ASSERT_OK(Take(1, 1, 50));  // 0 .. 50
+  WEIR_ASSERT_OK(Take(2, 1, 30));  // 50 .. 80
+  Save();
+  const uint64_t lost = View().cut();
+  ASSERT_NE(lost, 0);
+  WEIR_ASSERT_OK(Mark(1, 20));
+  Boot();
+  WEIR_ASSERT_OK(Mark(2, 30));
+  EXPECT_THAT(servers_.save.calls, IsEmpty());
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto more, Take(1, 2, 10, 50));
+  ASSERT_THAT(more.ranges(), SizeIs(1)) << "the data does not stand still for it";
+  EXPECT_EQ(more.ranges(0).first(), 80);
+  const auto saved = Save();
+  EXPECT_GT(View().cut(), lost);
+  WEIR_ASSERT_OK(Mark(1, 55));
+  WEIR_ASSERT_OK(Mark(2, 0));
+  ASSERT_TRUE(saved->has_value());
+  WEIR_ASSERT_OK(**saved);
+  // Done are 0 .. 50 and 80 .. 85; still to do are 50 .. 80, 85 .. 90, and from 90 on.
+  const v1::Manifest& manifest = (**saved)->manifest();
+  EXPECT_EQ(manifest.next_position(), 90);
+  std::vector<std::pair<uint64_t, uint64_t>> unfinished;
+  for (const v1::DataRange& range : manifest.unfinished()) {
+    unfinished.emplace_back(range.first(), range.end());
+  }
+  EXPECT_THAT(unfinished, UnorderedElementsAre(Pair(50, 80), Pair(85, 90)));
 }
 
 TEST_F(CoordinatorRestart, FinishedJobsAreRemembered) {
