@@ -90,6 +90,17 @@ TEST_F(LocalClusterTest, ComesUpIsShownAndGoesDown) {
   EXPECT_THAT(down.output, HasSubstr("weir local up"));
 }
 
+TEST_F(LocalClusterTest, AnUnknownJobIsNamedOnOneLineWithExitStatusOne) {
+  ASSERT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"jobs", "nosuch"},
+                                                  {"jobs", "nosuch", "--json"},
+                                                  {"stop", "nosuch"}}) {
+    const Answer answer = Weir(command);
+    EXPECT_EQ(answer.code, 1) << command[0];
+    EXPECT_EQ(answer.output, "weir: no job 'nosuch'; `weir jobs` lists them");
+  }
+}
+
 TEST_F(LocalClusterTest, AKilledServerIsStartedAgainAtItsAddress) {
   ASSERT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
   const LocalState before = Status();

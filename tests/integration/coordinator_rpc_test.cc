@@ -192,5 +192,21 @@ TEST_F(CoordinatorRpc, UnknownRunsAreNotFound) {
               HasStatus(absl::StatusCode::kNotFound, HasSubstr("register again")));
 }
 
+TEST_F(CoordinatorRpc, UnknownJobsAreNotFoundAndNamed) {
+  BeginJob();
+  const auto unknown = HasStatus(absl::StatusCode::kNotFound, HasSubstr("no job 'nosuch'"));
+  v1::ShowJobRequest show;
+  show.set_job("nosuch");
+  v1::ShowJobReply shown;
+  EXPECT_THAT(Call(&v1::CoordinatorService::Stub::ShowJob, show, shown), unknown);
+  v1::StopJobRequest stop;
+  stop.set_job("nosuch");
+  v1::StopJobReply stopped;
+  EXPECT_THAT(Call(&v1::CoordinatorService::Stub::StopJob, stop, stopped), unknown);
+  show.set_job("job");
+  WEIR_ASSERT_OK(Call(&v1::CoordinatorService::Stub::ShowJob, show, shown));
+  EXPECT_FALSE(shown.job().view().stop());
+}
+
 }  // namespace
 }  // namespace weir

@@ -10,6 +10,7 @@
 
 #include "checkpoint/manifest_store.h"
 #include "tests/support/eventually.h"
+#include "tests/support/manual_executor.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_folder.h"
 #include "weir/v1/coordinator.pb.h"
@@ -214,6 +215,40 @@ TEST_F(LocalCheckpointTest, OneThatIsDueIsSavedWhileTheWorkerGoesOn) {
     const auto ids = manifests.List("job");
     return ids.ok() && ids->size() == 1;
   }));
+}
+
+TEST_F(LocalCheckpointTest, OneThatIsDueBySecondsIsSavedSoLongAfterTheLastOne) {
+  FakeClock clock;
+  const absl::Time start = clock.Now();
+  LocalJobOptions options = OptionsFor("");
+  options.clock = &clock;
+  options.spec.mutable_checkpoint()->mutable_every()->set_seconds(300);
+  ManifestStore manifests(FileSystem::Real(), temp_ / "checkpoints");
+  {
+    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(options));
+    const auto report_at = [&](absl::Duration since) {
+      clock.SetNow(start + since);
+      Progress progress;
+      progress.step = step_;
+      job.session->ReportProgress(progress);
+    };
+    // Reported until it is there: while one is being saved no other is due.
+    const auto saves_at = [&](absl::Duration since, size_t number) {
+      return Eventually([&] {
+        report_at(since);
+        const auto ids = manifests.List("job");
+        return ids.ok() && ids->size() == number;
+      });
+    };
+    WEIR_ASSERT_OK(Train(job));
+    report_at(absl::Seconds(299));
+    EXPECT_TRUE(saves_at(absl::Seconds(300), 1));
+    report_at(absl::Seconds(599));
+    EXPECT_TRUE(saves_at(absl::Seconds(700), 2));
+    report_at(absl::Seconds(999));
+  }  // a save under way would have ended by now
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto ids, manifests.List("job"));
+  EXPECT_THAT(ids, ElementsAre("00000002-0", "00000001-0"));
 }
 
 TEST_F(LocalCheckpointTest, IntervalsCountFromTheCheckpointThatIsResumed) {

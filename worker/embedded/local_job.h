@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/clock.h"
 #include "weir/job.h"
 #include "weir/v1/job_spec.pb.h"
 
@@ -15,8 +16,9 @@ struct LocalJobOptions {
   // ranges need `train_examples`.
   v1::JobSpec spec;
   std::string data_dir;  // checkpoints go to <data_dir>/checkpoints; empty: none can be saved
-  uint64_t memory_limit_bytes = 0;  // of weights, slots and accumulators; 0: none
-  int threads = 1;                  // of the executor behind the server's core
+  uint64_t memory_limit_bytes = 0;      // of weights, slots and accumulators; 0: none
+  int threads = 1;                      // of the executor behind the server's core
+  const Clock* clock = &Clock::Real();  // by which checkpoints are due; must outlive the job
 };
 
 // A job of one worker whose only server is an object in this process: the session and the client

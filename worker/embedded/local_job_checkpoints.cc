@@ -66,7 +66,7 @@ bool LocalJobSession::IsDue(const Progress& progress) const {
       return static_cast<double>(examples) >=
              every.epochs() * static_cast<double>(view_.spec().train_examples());
     case v1::Extent::kSeconds:
-      return Clock::Real().Now() - saved_at_time_ >= absl::Seconds(every.seconds());
+      return clock_.Now() - saved_at_time_ >= absl::Seconds(every.seconds());
     default:
       return false;
   }
@@ -79,7 +79,7 @@ void LocalJobSession::ReportProgress(const Progress& progress) {
     // A save that takes longer than the interval is not followed by another at once.
     if (saving_ || view_.state() != v1::JOB_STATE_RUNNING || !IsDue(progress)) return;
     saved_at_ = progress;
-    saved_at_time_ = Clock::Real().Now();
+    saved_at_time_ = clock_.Now();
   }
   background_->Run([this, metrics = progress.metrics] {
     const absl::StatusOr<std::string> id = SaveCheckpoint(metrics);

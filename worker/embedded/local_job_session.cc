@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<LocalJobSession>> LocalJobSession::Create(
     session->background_ = Executor::CreatePool(1);
     MutexLock lock(session->mutex_);
     session->source_ = std::move(source);
-    session->saved_at_time_ = Clock::Real().Now();
+    session->saved_at_time_ = session->clock_.Now();
   } else if (!options.spec.resume().empty() && options.spec.resume() != "auto") {
     return absl::NotFoundError(
         absl::StrCat("resume: ", options.spec.resume(), ": the job has no data folder"));
@@ -110,7 +110,8 @@ absl::StatusOr<std::unique_ptr<LocalJobSession>> LocalJobSession::Create(
 }
 
 LocalJobSession::LocalJobSession(const LocalJobOptions& options)
-    : worker_(RandomId()),
+    : clock_(*options.clock),
+      worker_(RandomId()),
       server_incarnation_(RandomId()),
       executor_(Executor::CreatePool(std::max(1, options.threads))),
       server_(std::make_unique<ParameterServer>(

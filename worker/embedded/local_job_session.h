@@ -6,6 +6,7 @@
 #include <string>
 
 #include "client/view_listener.h"
+#include "common/clock.h"
 #include "common/executor.h"
 #include "common/mutex.h"
 #include "server/parameter_server.h"
@@ -66,6 +67,7 @@ class LocalJobSession final : public JobSession {
   v1::JobView Change(v1::JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Publish(const v1::JobView& view);
 
+  const Clock& clock_;
   const uint64_t worker_;  // incarnation
   const uint64_t server_incarnation_;
   // The server's timers run on the executor, so it ends first.

@@ -175,26 +175,6 @@ TEST_F(CoordinatorCheckpoints, PartsOfTwoStepsAreNoCheckpoint) {
   EXPECT_THAT((**saved).status(), HasStatus(absl::StatusCode::kAborted, HasSubstr("one step")));
 }
 
-TEST_F(CoordinatorCheckpoints, DueByExamplesAndTheOldOnesGoManifestFirst) {
-  v1::JobSpec spec = SyncJob(1);
-  spec.mutable_checkpoint()->mutable_every()->set_examples(100);
-  spec.mutable_checkpoint()->set_keep(2);
-  RunJob(spec, {1});
-  for (uint64_t i = 1; i <= 4; ++i) {
-    servers_.saved_step = 10 * i;
-    servers_.saved_examples = 100 * i;
-    WEIR_ASSERT_OK(Report(1, 10 * i - 1, 100 * i - 10));
-    Pass(absl::Seconds(1), {1}, {900, 901});
-    EXPECT_THAT(List(), SizeIs(std::min<uint64_t>(i - 1, 2)));
-    WEIR_ASSERT_OK(Report(1, 10 * i, 100 * i));
-    Pass(absl::Seconds(1), {1}, {900, 901});
-    EXPECT_THAT(List(), SizeIs(std::min<uint64_t>(i, 2)));
-  }
-  EXPECT_EQ(List()[0].examples(), 400);
-  EXPECT_EQ(List()[1].examples(), 300);
-  EXPECT_THAT(servers_.drop.calls, SizeIs(4)) << "two old ones on two servers";
-}
-
 TEST_F(CoordinatorCheckpoints, RestartedServerRaisesTheAttemptAndTheCheckpointIsRestored) {
   RunJob(SyncJob(2), {1, 2});
   WEIR_ASSERT_OK(Beat(1, 40));

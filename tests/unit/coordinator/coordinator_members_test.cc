@@ -336,9 +336,6 @@ TEST_F(CoordinatorMembers, StoppedJobTellsItsWorkersAndEndsWhenTheyHaveLeft) {
   WEIR_ASSERT_OK(Leave(2, true));
   EXPECT_EQ(View().state(), v1::JOB_STATE_FAILED);
   EXPECT_THAT(View().message(), HasSubstr("stopped by command: too dear"));
-  stop.set_job("nothing");
-  EXPECT_THAT(Call(&Coordinator::StopJob, stop),
-              HasStatus(absl::StatusCode::kNotFound, HasSubstr("nothing")));
 }
 
 TEST_F(CoordinatorMembers, WatchersGetWholeViewsInTheirOrder) {
