@@ -4,12 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/status_macros.h"
+#include "tests/faults/send_hold.h"
 #include "weir/v1/job_spec.pb.h"
 
 namespace weir {
@@ -27,6 +33,11 @@ v1::JobSpec SpecOf(const CountingWorker::Options& options) {
   spec.set_replicas_per_worker(1);
   spec.mutable_regime()->set_kind(options.sync ? v1::REGIME_SYNC : v1::REGIME_ASYNC);
   spec.mutable_length()->set_steps(options.steps);
+  if (options.gradient == CountingWorker::Gradient::kData) {
+    spec.set_train_examples(options.examples);
+    spec.mutable_data()->mutable_batch()->set_per_replica(options.batch);
+    spec.mutable_length()->set_epochs(1);
+  }
   spec.mutable_checkpoint()->set_keep(3);
   spec.set_shard_bytes(256 << 10);
   return spec;
@@ -38,14 +49,14 @@ CountingWorker::CountingWorker(Options options) : options_(std::move(options)) {
   for (const uint64_t elements :
        {options_.elements - options_.elements / 4, options_.elements / 4}) {
     weights_.emplace_back(elements, 0.0f);
-    gradients_.emplace_back(elements, -1.0f);
+    gradients_.emplace_back(elements, -options_.amount);
   }
 }
 
 absl::Status CountingWorker::Run() {
   WEIR_RETURN_IF_ERROR(Join());
   WEIR_RETURN_IF_ERROR(GetReady());
-  while (step_ < options_.steps) {
+  while (!IsDone()) {
     if (options_.leave_at != 0 && step_ >= options_.leave_at) {
       return job_.session->Leave(/*finished=*/true, "no more data");
     }
@@ -59,6 +70,10 @@ absl::Status CountingWorker::Run() {
                      " lost=", info.lost_steps));
   }
   return Finish();
+}
+
+bool CountingWorker::IsDone() const {
+  return options_.gradient == Gradient::kData ? end_of_data_ : step_ >= options_.steps;
 }
 
 absl::Status CountingWorker::Join() {
@@ -88,7 +103,8 @@ absl::Status CountingWorker::GetReady() {
   if (info.state == JobState::kInitialising && info.initialiser) {
     std::vector<PushItem> values;
     for (size_t i = 0; i < weights_.size(); ++i) {
-      std::fill(weights_[i].begin(), weights_[i].end(), 0.0f);
+      std::fill(weights_[i].begin(), weights_[i].end(),
+                options_.gradient == Gradient::kWeights ? 1.0f : 0.0f);
       values.push_back({i, weights_[i].data(), weights_[i].size() * sizeof(float)});
     }
     WEIR_RETURN_IF_ERROR(job_.parameters->Assign(values));
@@ -100,6 +116,8 @@ absl::Status CountingWorker::GetReady() {
     if (options_.sync && member.rank == info.rank) step_ = std::max(step_, member.first_step);
   }
   group_step_ = step_;
+  ranges_.clear();
+  consumed_ = 0;
   return Pull();
 }
 
@@ -118,30 +136,72 @@ absl::Status CountingWorker::Pull() {
   return job_.parameters->Pull(Weights(), options).status();
 }
 
+absl::StatusOr<bool> CountingWorker::FillGradients() {
+  if (options_.gradient == Gradient::kData) return FillFromData();
+  if (options_.gradient == Gradient::kWeights) {
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      std::transform(weights_[i].begin(), weights_[i].end(), gradients_[i].begin(),
+                     std::negate<float>());
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<bool> CountingWorker::FillFromData() {
+  if (ranges_.empty()) {
+    WEIR_ASSIGN_OR_RETURN(const TakenRanges taken, job_.session->TakeRanges(4 * options_.batch));
+    ranges_.assign(taken.ranges.begin(), taken.ranges.end());
+    end_of_data_ = taken.end_of_data;
+    if (ranges_.empty()) return false;
+  }
+  DataRange& range = ranges_.front();
+  const uint64_t first = range.first;
+  range.first = std::min(range.end, first + options_.batch);
+  examples_ = range.first - first;
+  for (std::vector<float>& gradients : gradients_) {
+    const uint64_t own = gradients.size() / options_.examples;
+    std::fill(gradients.begin(), gradients.end(), 0.0f);
+    std::fill_n(gradients.begin() + static_cast<int64_t>(first * own), examples_ * own, -1.0f);
+  }
+  if (range.first == range.end) ranges_.pop_front();
+  return true;
+}
+
 absl::Status CountingWorker::Step() {
+  WEIR_ASSIGN_OR_RETURN(const bool any, FillGradients());
+  if (!any) return absl::OkStatus();
   absl::SleepFor(options_.step_time);
   if (options_.hold_at >= 0 && step_ == static_cast<uint64_t>(options_.hold_at)) {
     Say(absl::StrCat("waiting at step ", step_));
     while (true) pause();
   }
-  std::vector<PushItem> gradients;
-  for (size_t i = 0; i < gradients_.size(); ++i) {
-    gradients.push_back({i, gradients_[i].data(), gradients_[i].size() * sizeof(float)});
-  }
-  PushOptions options;
-  options.step = step_;
-  options.group_step = group_step_;
-  options.examples = 1;
-  options.timeout = options_.timeout;
-  WEIR_RETURN_IF_ERROR(job_.parameters->PushPull(gradients, Weights(), options).status());
+  WEIR_RETURN_IF_ERROR(Push());
   Say(absl::StrCat("step ", step_, " weight ", WeightText()));
   ++step_;
   ++group_step_;
   Progress progress;
   progress.step = step_;
-  progress.examples = step_;
+  progress.examples = consumed_;
   job_.session->ReportProgress(progress);
   return absl::OkStatus();
+}
+
+absl::Status CountingWorker::Push() {
+  std::vector<PushItem> gradients;
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    gradients.push_back({i, gradients_[i].data(), gradients_[i].size() * sizeof(float)});
+  }
+  consumed_ += examples_;
+  PushOptions options;
+  options.step = step_;
+  options.group_step = group_step_;
+  options.examples = examples_;
+  options.consumed = consumed_;
+  options.timeout = options_.timeout;
+  if (options_.hold_in >= 0 && step_ == static_cast<uint64_t>(options_.hold_in)) {
+    HoldSendsAfter(options_.hold_after_bytes);
+  }
+  return job_.parameters->PushPull(gradients, Weights(), options).status();
 }
 
 std::string CountingWorker::WeightText() const {
@@ -151,7 +211,21 @@ std::string CountingWorker::WeightText() const {
       if (weight != first) return "mixed";
     }
   }
-  return absl::StrCat(first);
+  return absl::StrFormat("%.9g", first);
+}
+
+std::string CountingWorker::ValuesText() const {
+  std::set<float> values;
+  uint64_t run = 0;  // the greatest that divides every place where the value changes
+  for (const std::vector<float>& weights : weights_) {
+    values.insert(weights[0]);
+    for (size_t i = 1; i < weights.size(); ++i) {
+      if (weights[i] == weights[i - 1]) continue;
+      values.insert(weights[i]);
+      run = std::gcd(run, i);
+    }
+  }
+  return absl::StrCat("values ", absl::StrJoin(values, " "), " in runs of ", run, " elements");
 }
 
 absl::Status CountingWorker::Finish() {
@@ -160,6 +234,7 @@ absl::Status CountingWorker::Finish() {
   const JobInfo info = job_.session->Info();
   Say(absl::StrCat("finished weight=", WeightText(), " attempt=", info.attempt,
                    " lost=", info.lost_steps));
+  if (WeightText() == "mixed") Say(ValuesText());
   WEIR_RETURN_IF_ERROR(job_.session->Barrier("done", {}, {options_.timeout}).status());
   return job_.session->Leave(/*finished=*/true, "");
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <map>
+#include <string>
 
 #include "tests/faults/counting_worker.h"
 
 int main(int argc, char** argv) {
+  using Gradient = weir::CountingWorker::Gradient;
   weir::CountingWorker::Options options;
   int step_ms = 0;
   bool async = false;
@@ -17,7 +20,16 @@ int main(int argc, char** argv) {
   app.add_option("--elements", options.elements);
   app.add_option("--steps", options.steps);
   app.add_option("--step-ms", step_ms);
+  app.add_option("--gradient", options.gradient)
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Gradient>{{"constant", Gradient::kConstant},
+                                                                  {"weights", Gradient::kWeights},
+                                                                  {"data", Gradient::kData}}));
+  app.add_option("--amount", options.amount);
+  app.add_option("--examples", options.examples);
   app.add_option("--hold-at", options.hold_at);
+  app.add_option("--hold-in", options.hold_in);
+  app.add_option("--hold-after-bytes", options.hold_after_bytes);
   app.add_option("--leave-at", options.leave_at);
   CLI11_PARSE(app, argc, argv);
   options.sync = !async;

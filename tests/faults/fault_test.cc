@@ -3,9 +3,11 @@
 
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/support/eventually.h"
 
 namespace weir {
 
@@ -18,13 +20,14 @@ std::string FaultTest::MakeFolder() {
   return folder;
 }
 
-void FaultTest::StartCluster(int servers) {
+void FaultTest::StartCluster(const ClusterOptions& options) {
+  const std::string lease = absl::StrCat(absl::ToInt64Milliseconds(options.lease));
   WEIR_ASSERT_OK_AND_ASSIGN(
       cluster_,
-      ProcessCluster::Start({.servers = servers,
+      ProcessCluster::Start({.servers = options.servers,
                              .folder = folder_,
-                             .coordinator_flags = {"--lease-ms", "2000", "--heartbeat-ms", "200"},
-                             .server_flags = {}}));
+                             .coordinator_flags = {"--lease-ms", lease, "--heartbeat-ms", "200"},
+                             .server_flags = options.server_flags}));
   WEIR_ASSERT_OK_AND_ASSIGN(
       coordinator_,
       CoordinatorClient::Create({.address = cluster_->coordinator(), .clock = &Clock::Real()}));
@@ -63,6 +66,49 @@ v1::JobStatus FaultTest::ShowJob(const std::string& job) {
   auto reply = coordinator_->Call(&CoordinatorStub::ShowJob, request, Clock::Real().Now() + kSoon);
   EXPECT_THAT(reply, IsOk());
   return reply.ok() ? reply->job() : v1::JobStatus();
+}
+
+void FaultTest::AwaitView(const std::string& job,
+                          const std::function<bool(const v1::JobView&)>& claim) {
+  ASSERT_TRUE(Eventually([&] { return claim(ShowJob(job).view()); }, kSoon))
+      << ShowJob(job).DebugString();
+}
+
+void FaultTest::BeginCheckpoint(const std::string& job) {
+  begun_.push_back(std::async(std::launch::async, [this, job] {
+    v1::SaveCheckpointRequest request;
+    request.set_job(job);
+    (void)coordinator_->CallOnce(&CoordinatorStub::SaveCheckpoint, request,
+                                 Clock::Real().Now() + kSoon);
+  }));
+}
+
+void FaultTest::AwaitParts(const std::string& job) {
+  v1::SaveCheckpointRequest request;
+  request.set_job(job);
+  absl::Status waiting;
+  ASSERT_TRUE(Eventually(
+      [&] {
+        waiting = coordinator_
+                      ->CallOnce(&CoordinatorStub::SaveCheckpoint, request,
+                                 Clock::Real().Now() + absl::Milliseconds(200))
+                      .status();
+        return absl::StrContains(waiting.message(), "waits for the parts of");
+      },
+      kSoon))
+      << waiting;
+}
+
+std::vector<std::string> FaultTest::Checkpoints(const std::string& job) {
+  v1::ListCheckpointsRequest request;
+  request.set_job(job);
+  auto reply =
+      coordinator_->Call(&CoordinatorStub::ListCheckpoints, request, Clock::Real().Now() + kSoon);
+  EXPECT_THAT(reply, IsOk());
+  std::vector<std::string> ids;
+  if (!reply.ok()) return ids;
+  for (const v1::Manifest& manifest : reply->manifests()) ids.push_back(manifest.id());
+  return ids;
 }
 
 v1::Manifest FaultTest::SaveCheckpoint(const std::string& job) {

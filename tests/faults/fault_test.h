@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,7 +22,13 @@ constexpr absl::Duration kSoon = absl::Seconds(60);
 // Tests that kill processes of a cluster with short leases.
 class FaultTest : public ::testing::Test {
  protected:
-  void StartCluster(int servers);
+  struct ClusterOptions {
+    int servers = 2;
+    absl::Duration lease = absl::Seconds(2);
+    std::vector<std::string> server_flags = {};
+  };
+  void StartCluster(const ClusterOptions& options);
+  void StartCluster(int servers) { StartCluster(ClusterOptions{.servers = servers}); }
 
   // Starts a counting worker (counting_worker.h).
   void StartWorker(const std::string& name, std::vector<std::string> flags);
@@ -30,11 +38,21 @@ class FaultTest : public ::testing::Test {
   std::string AwaitFinish(const std::string& worker);
 
   v1::JobStatus ShowJob(const std::string& job);
+  // Waits until `claim` holds of the job's view.
+  void AwaitView(const std::string& job, const std::function<bool(const v1::JobView&)>& claim);
   v1::Manifest SaveCheckpoint(const std::string& job);
+  // Asks for one and does not wait for it: whoever is to answer may die.
+  void BeginCheckpoint(const std::string& job);
+  // Begins one, and waits until servers are writing their parts, or wait for their cut.
+  void AwaitParts(const std::string& job);
+  // Ids of those that are committed.
+  std::vector<std::string> Checkpoints(const std::string& job);
 
   const std::string folder_ = MakeFolder();
   std::unique_ptr<ProcessCluster> cluster_;
   std::unique_ptr<CoordinatorClient> coordinator_;
+  // Checkpoints that have begun. Ends before the client does.
+  std::vector<std::future<void>> begun_;
 
  private:
   static std::string MakeFolder();

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that die, leave or come while others train.
+#include <signal.h>
+
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/faults/fault_test.h"
 
 namespace weir {
@@ -26,6 +30,78 @@ TEST_F(WorkerFault, AWorkerKilledInsideASyncStepIsNotWaitedForBeyondItsLease) {
   // A mean over those who are left is still -1.
   EXPECT_THAT(AwaitFinish("a"), HasSubstr("weight=20 attempt=1 lost=0"));
   EXPECT_THAT(AwaitFinish("b"), HasSubstr("weight=20 attempt=1 lost=0"));
+  EXPECT_THAT(cluster_->Output("a"), Not(HasSubstr("failed")));
+}
+
+// Of its 0.8 MB for each server, in one message, 300,000 bytes have gone out. While three train the
+// mean of their pushes is (1 + 1 + 4) / 3 = 2, and 1 when two are left: 10 * 2 + 10 * 1 = 30.
+TEST_F(WorkerFault, APushThatItsDeathHasTornIsNotCounted) {
+  StartCluster(2);
+  StartWorker("a", {"--workers", "3", "--steps", "20"});
+  StartWorker("b", {"--workers", "3", "--steps", "20"});
+  StartWorker("c", {"--workers", "3", "--steps", "20", "--amount", "4", "--hold-in", "10",
+                    "--hold-after-bytes", "300000"});
+  WEIR_ASSERT_OK(cluster_->WaitForLine("c", "holding after 300000 bytes", kSoon));
+  WEIR_ASSERT_OK(cluster_->Kill("c"));
+  EXPECT_THAT(AwaitFinish("a"), HasSubstr("weight=30 attempt=1 lost=0"));
+  EXPECT_THAT(AwaitFinish("b"), HasSubstr("weight=30 attempt=1 lost=0"));
+  for (const char* worker : {"a", "b"}) {
+    EXPECT_THAT(cluster_->Output(worker), Not(HasSubstr("failed")));
+    EXPECT_THAT(cluster_->Output(worker), Not(HasSubstr("mixed")));
+  }
+}
+
+// Of its 8 MB, in messages of at most 1 MB, all but the last 0.1 MB have gone out: where whole
+// messages have arrived chunks count its part of step 10 and are 31, the others are 30. A chunk has
+// 128 KiB, 32,768 elements.
+TEST_F(WorkerFault, OfATornPushEachChunkIsCountedWhollyOrNotAtAll) {
+  StartCluster(2);
+  const std::string elements = "2000000";
+  StartWorker("a", {"--workers", "3", "--steps", "20", "--elements", elements});
+  StartWorker("b", {"--workers", "3", "--steps", "20", "--elements", elements});
+  StartWorker("c", {"--workers", "3", "--steps", "20", "--elements", elements, "--amount", "4",
+                    "--hold-in", "10", "--hold-after-bytes", "7900000"});
+  WEIR_ASSERT_OK(cluster_->WaitForLine("c", "holding after 7900000 bytes", kSoon));
+  WEIR_ASSERT_OK(cluster_->Kill("c"));
+  const std::string finish = AwaitFinish("a");
+  EXPECT_THAT(cluster_->Output("a"), Not(HasSubstr("failed")));
+  RecordProperty("finish", finish);
+  if (absl::StrContains(finish, "weight=30 ")) return;  // no message was whole
+  ASSERT_THAT(finish, HasSubstr("weight=mixed attempt=1 lost=0"));
+  WEIR_ASSERT_OK_AND_ASSIGN(const std::string values,
+                            cluster_->WaitForLine("a", "values 30 31 in runs of ", kSoon));
+  const std::vector<std::string> words = absl::StrSplit(values, ' ');
+  uint64_t run = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(words[6], &run));
+  EXPECT_EQ(run % 32768, 0) << values;
+}
+
+// It is not killed but stands still, its connections too, and its lease ends: what it sends
+// afterwards is from nobody.
+TEST_F(WorkerFault, ThePushOfAWorkerThatWasGivenUpInsideItIsNotCounted) {
+  StartCluster(2);
+  StartWorker("a", {"--workers", "2", "--steps", "20"});
+  StartWorker("b", {"--workers", "2", "--steps", "20", "--amount", "3", "--hold-in", "10",
+                    "--hold-after-bytes", "300000"});
+  WEIR_ASSERT_OK(cluster_->WaitForLine("b", "holding after 300000 bytes", kSoon));
+  AwaitStep("a", 10);
+  cluster_->Signal("b", SIGUSR1);
+  WEIR_ASSERT_OK(cluster_->WaitForLine("b", "step 10 failed: ABORTED", kSoon));
+  // (1 + 3) / 2 in the first ten steps, and 1 in the others.
+  EXPECT_THAT(AwaitFinish("a"), HasSubstr("weight=30 attempt=1 lost=0"));
+  WEIR_ASSERT_OK_AND_ASSIGN(const ExitState state, cluster_->WaitForExit("b", kSoon));
+  EXPECT_EQ(state.code, 1) << cluster_->Output("b");
+}
+
+TEST_F(WorkerFault, AnAsyncPushThatItsWorkersDeathHasTornIsNotApplied) {
+  StartCluster(2);
+  StartWorker("a", {"--workers", "2", "--steps", "60", "--step-ms", "20", "--async"});
+  StartWorker("b", {"--workers", "2", "--steps", "60", "--async", "--amount", "100", "--hold-in",
+                    "10", "--hold-after-bytes", "300000"});
+  WEIR_ASSERT_OK(cluster_->WaitForLine("b", "holding after 300000 bytes", kSoon));
+  WEIR_ASSERT_OK(cluster_->Kill("b"));
+  // 60 pushes of a, and the 10 of b that were whole.
+  EXPECT_THAT(AwaitFinish("a"), HasSubstr("weight=1060 attempt=1 lost=0"));
   EXPECT_THAT(cluster_->Output("a"), Not(HasSubstr("failed")));
 }
 
@@ -54,6 +130,22 @@ TEST_F(WorkerFault, ASecondWorkerJoinsARunningSyncJobAtAStepBoundary) {
     EXPECT_THAT(cluster_->Output(worker), Not(HasSubstr("failed")));
     EXPECT_THAT(cluster_->Output(worker), Not(HasSubstr("mixed")));
   }
+}
+
+// Each step doubles the weights that its workers have pulled for it. One on the weights of the step
+// before would make 1.75 of the double, for ever.
+TEST_F(WorkerFault, AWorkerThatJoinsTrainsOnTheWeightsOfItsFirstStep) {
+  StartCluster(2);
+  const std::vector<std::string> flags = {"--workers",  "2",      "--min-workers", "1",
+                                          "--steps",    "60",     "--step-ms",     "50",
+                                          "--gradient", "weights"};
+  StartWorker("a", flags);
+  AwaitStep("a", 5);
+  StartWorker("b", flags);
+  AwaitStep("b", 1);
+  // 2 ^ 60
+  EXPECT_THAT(AwaitFinish("a"), HasSubstr("weight=1.1529215e+18 attempt=1 lost=0"));
+  EXPECT_THAT(AwaitFinish("b"), HasSubstr("weight=1.1529215e+18 attempt=1 lost=0"));
 }
 
 TEST_F(WorkerFault, AKilledAsyncWorkerCostsTheOthersNothing) {

@@ -44,6 +44,7 @@ class ProcessCluster {
   absl::Status Kill(const std::string& name);
   // SIGTERM; does not wait.
   void Terminate(const std::string& name);
+  void Signal(const std::string& name, int signal) { group_.Signal(name, signal); }
 
   bool Runs(const std::string& name) const { return group_.Runs(name); }
   pid_t Pid(const std::string& name) const { return group_.Pid(name); }  // 0: does not run
