@@ -34,7 +34,6 @@ namespace weir {
 namespace {
 
 constexpr char kBuild[] = "weir 0.1.0";
-constexpr absl::Duration kLongestDrain = absl::Seconds(10);
 constexpr std::chrono::seconds kLastCalls(1);
 constexpr int kCoreThreads = 2;
 constexpr int kControlThreads = 2;
@@ -47,6 +46,7 @@ struct Flags {
   std::string data_dir = "weir-server-data";
   std::string log_level = "info";
   uint64_t memory_limit_bytes = 0;
+  int drain_timeout_ms = 10'000;
   bool insecure_listen = false;
 };
 
@@ -187,9 +187,10 @@ void ServerDaemon::Drain() {
   serving_.server->GetHealthCheckService()->SetServingStatus(false);
   auto drained = std::make_shared<absl::Notification>();
   core_->Drain([drained] { drained->Notify(); });
-  if (!drained->WaitForNotificationWithTimeout(kLongestDrain)) {
+  const absl::Duration longest = absl::Milliseconds(flags_.drain_timeout_ms);
+  if (!drained->WaitForNotificationWithTimeout(longest)) {
     spdlog::warn("still some pushes in flight after {}; going all the same",
-                 absl::FormatDuration(kLongestDrain));
+                 absl::FormatDuration(longest));
   }
 }
 
@@ -226,6 +227,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--memory-limit", flags.memory_limit_bytes,
                  "bytes for all jobs together, as 4GiB; 0: no limit")
       ->transform(CLI::AsSizeValue(false));
+  app.add_option("--drain-timeout-ms", flags.drain_timeout_ms,
+                 "on SIGTERM: how long the pushes in flight may take")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str()
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));

@@ -2,8 +2,12 @@
 // Coordinators and servers that die while workers train.
 #include <signal.h>
 
+#include <future>
+
 #include "absl/strings/str_cat.h"
+#include "rpc/channels.h"
 #include "tests/faults/fault_test.h"
+#include "weir/v1/server_control.grpc.pb.h"
 
 namespace weir {
 namespace {
@@ -95,6 +99,42 @@ TEST_F(DaemonFault, DaemonsAskedToEndDoSoWithStatusZero) {
     WEIR_ASSERT_OK_AND_ASSIGN(const ExitState state, cluster_->WaitForExit(name, kSoon));
     EXPECT_TRUE(state.ok()) << name << ": " << state.ToString() << "\n" << cluster_->Output(name);
   }
+}
+
+// Worker a's push waits for b's, so a drain cannot end; and the cut of a checkpoint waits for the
+// same step.
+TEST_F(DaemonFault, AServerAskedToEndWhileADrainAndACutWaitDoesSoInItsTime) {
+  StartCluster({.servers = 1, .server_flags = {"--drain-timeout-ms", "1000"}});
+  StartWorker("a", {"--workers", "2", "--steps", "20"});
+  StartWorker("b", {"--workers", "2", "--steps", "20", "--hold-at", "10"});
+  WEIR_ASSERT_OK(cluster_->WaitForLine("b", "waiting at step 10", kSoon));
+  AwaitStep("a", 9);
+  AwaitParts("counting");
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto channel, Dial(cluster_->address("server-0")));
+  const auto server = v1::ServerControl::NewStub(channel);
+  v1::DrainRequest drain;
+  drain.set_term(ShowJob("counting").view().term());
+  auto drained = std::async(std::launch::async, [&] {
+    grpc::ClientContext context;
+    v1::DrainReply reply;
+    return server->Drain(&context, drain, &reply).error_code();
+  });
+  // Behind the drain in the server's queue.
+  grpc::ClientContext context;
+  v1::AbortStepRequest other;
+  other.set_term(drain.term());
+  v1::AbortStepReply reply;
+  EXPECT_FALSE(server->AbortStep(&context, other, &reply).ok()) << "of no run";
+  EXPECT_EQ(drained.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+
+  const absl::Time asked = Clock::Real().Now();
+  cluster_->Terminate("server-0");
+  WEIR_ASSERT_OK_AND_ASSIGN(const ExitState state, cluster_->WaitForExit("server-0", kSoon));
+  const absl::Duration took = Clock::Real().Now() - asked;
+  RecordProperty("took_ms", static_cast<int>(absl::ToInt64Milliseconds(took)));
+  EXPECT_TRUE(state.ok()) << state.ToString() << "\n" << cluster_->Output("server-0");
+  EXPECT_LT(took, absl::Seconds(12));  // 1 s to drain, 1 s for the last calls, and 10 s
+  EXPECT_EQ(drained.wait_for(std::chrono::seconds(60)), std::future_status::ready);
 }
 
 }  // namespace
