@@ -221,7 +221,7 @@ absl::Status CoordinatorSession::WaitUntilRegistered(absl::Time deadline) {
           absl::StrCat("not registered with the coordinator at ", options_.address,
                        " in time; last answer: ", last_failure_.ToString()));
     }
-    changed_.WaitFor(mutex_, std::min(left, absl::Hours(1)));
+    changed_.WaitFor(mutex_, left);
   }
   if (!ended_.ok()) return ended_;
   if (!going_on()) return absl::CancelledError("the session with the coordinator was stopped");
