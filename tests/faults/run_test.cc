@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -25,6 +26,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr absl::Duration kLong = absl::Minutes(4);
 
@@ -48,6 +50,14 @@ struct Answer {
 
 class RunTest : public ::testing::Test {
  protected:
+  // What a worker sets for itself, at the price of starting twice.
+  static void SetUpTestSuite() {
+    setenv("OMP_NUM_THREADS", "1", 1);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    setenv("OMP_WAIT_POLICY", "PASSIVE", 1);
+    setenv("GOMP_SPINCOUNT", "0", 1);
+  }
+
   void SetUp() override {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
@@ -138,12 +148,47 @@ TEST_F(RunTest, AJobRunsToItsEndAndLeavesItsSummaryLogsAndCheckpoint) {
                            "logs/server-1.log", "logs/coordinator.log"}) {
     EXPECT_TRUE(std::filesystem::exists(folder_ + "/runs/tiny/" + file)) << file;
   }
+  // deploy/install-deps.sh installs it; without it a run says why it leaves no curve.
+  if (std::system("gnuplot --version") == 0) {
+    WEIR_ASSERT_OK_AND_ASSIGN(const std::string curve,
+                              ReadTextFile(folder_ + "/runs/tiny/loss.png"));
+    EXPECT_THAT(curve, StartsWith("\x89PNG"));
+    EXPECT_EQ(summary.value("loss_curve", ""), folder_ + "/runs/tiny/loss.png");
+  }
 
   // Its name is taken now, unless somebody says otherwise.
   const Answer again = Run({"--servers", "2"});
   EXPECT_NE(again.code, 0);
   EXPECT_THAT(again.output, HasSubstr("replace"));
   EXPECT_EQ(Run({"--servers", "2", "--replace"}).code, 0);
+}
+
+// 512 examples in batches of 16 are 32 steps an epoch.
+TEST_F(RunTest, AJobGoesOnFromItsNewestCheckpointOrFromTheOneThatIsNamed) {
+  const auto run = [&](const char* resume, const char* epochs) {
+    return Run({"--servers", "2", "--workers", "1", "--set", "regime=sync", "--set",
+                absl::StrCat("resume=", resume), "--set", absl::StrCat("epochs=", epochs)});
+  };
+  const Answer first = run("auto", "1");
+  ASSERT_EQ(first.code, 0) << first.output;
+  EXPECT_THAT(first.output, HasSubstr("step=0 checkpoint=none"));
+  const std::string id = Summary().value("checkpoint", "");
+  EXPECT_EQ(Summary().value("steps", 0), 32);
+
+  const Answer second = run("auto", "2");
+  ASSERT_EQ(second.code, 0) << second.output;
+  EXPECT_THAT(second.output, HasSubstr("step=32 checkpoint=" + id));
+  EXPECT_EQ(Summary().value("steps", 0), 64);
+  EXPECT_NE(Summary().value("checkpoint", ""), id);
+
+  const Answer third = run(id.c_str(), "3");
+  ASSERT_EQ(third.code, 0) << third.output;
+  EXPECT_THAT(third.output, HasSubstr("step=32 checkpoint=" + id));
+  EXPECT_EQ(Summary().value("steps", 0), 96);
+
+  const Answer unknown = run("00000099-1", "4");
+  EXPECT_EQ(unknown.code, 3) << unknown.output;
+  EXPECT_THAT(unknown.output, HasSubstr("00000099-1"));
 }
 
 TEST_F(RunTest, AJobFileWithATypoIsRefusedBeforeAnythingStarts) {

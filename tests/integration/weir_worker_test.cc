@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "cli/child_process.h"
 #include "tests/support/idx_files.h"
@@ -23,6 +23,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 constexpr absl::Duration kLong = absl::Minutes(2);
 
@@ -169,6 +170,20 @@ TEST_F(WeirWorker, ASignalEndsTrainingWithItsNumber) {
   const auto ended = worker->WaitFor(kLong);
   ASSERT_TRUE(ended);
   EXPECT_EQ(ended->code, 128 + SIGTERM);
+}
+
+// A thread that spins beside another process made a step 500 times slower: docs/performance.md.
+TEST_F(WeirWorker, RunsOneThreadThatDoesNotSpinUnlessTheUserSaysOtherwise) {
+  for (const char* name : {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}) unsetenv(name);
+  setenv("OPENBLAS_NUM_THREADS", "2", 1);
+  const auto worker = Start({"--local", "--set", "epochs=100000"});
+  unsetenv("OPENBLAS_NUM_THREADS");
+  ASSERT_TRUE(WaitForLine(*worker, "samples/s"));
+  std::stringstream environment;
+  environment << std::ifstream(absl::StrCat("/proc/", worker->pid(), "/environ")).rdbuf();
+  EXPECT_THAT(absl::StrSplit(environment.str(), '\0'),
+              IsSupersetOf({"OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=2",
+                            "OMP_WAIT_POLICY=PASSIVE", "GOMP_SPINCOUNT=0"}));
 }
 
 // It waits for a second worker that never comes.
