@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/part_stream.h"
 
+#include <grpcpp/server_context.h>
+
 #include <string>
+
+#include "absl/strings/str_cat.h"
 
 namespace weir {
 
@@ -13,9 +17,29 @@ absl::Status PartStream::Write(uint64_t chunk, absl::string_view record) {
     writing_ = true;
   }
   StartWrite(&reply_);
+  const bool late = !WaitForWrite(patience_);
+  if (late) {
+    context_->TryCancel();
+    WaitForWrite(absl::InfiniteDuration());  // gRPC ends the write, whose record is ours
+  }
   MutexLock lock(mutex_);
-  while (writing_) written_.Wait(mutex_);
+  if (late) {
+    return absl::DeadlineExceededError(absl::StrCat("the reader of the part has taken nothing for ",
+                                                    absl::FormatDuration(patience_)));
+  }
   return broken_ ? absl::CancelledError("the reader of the part is gone") : absl::OkStatus();
+}
+
+bool PartStream::WaitForWrite(absl::Duration timeout) {
+  MutexLock lock(mutex_);
+  while (writing_) {
+    if (timeout == absl::InfiniteDuration()) {
+      written_.Wait(mutex_);
+    } else if (!written_.WaitFor(mutex_, timeout)) {
+      return !writing_;
+    }
+  }
+  return true;
 }
 
 void PartStream::OnWriteDone(bool ok) {

@@ -7,17 +7,24 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/mutex.h"
 #include "weir/v1/server_control.pb.h"
 
 namespace weir {
 
 // The reply of one FetchPart call, written from a thread that may wait, one record at a time: a
-// slow reader slows the disk down instead of filling memory. Deletes itself when gRPC is done with
-// it; its user calls Finish last, once. Write is used from one thread.
+// slow reader slows the disk down instead of filling memory, and one that has stopped to read is
+// cut off. Deletes itself when gRPC is done with it; its user calls Finish last, once. Write is
+// used from one thread.
 class PartStream final : public grpc::ServerWriteReactor<v1::FetchPartReply> {
  public:
-  // Returns when gRPC has taken the record. Cancelled: the caller is gone.
+  // `patience`: for how long a record may wait to be taken. `context` is the call's.
+  PartStream(grpc::CallbackServerContext* context, absl::Duration patience)
+      : context_(context), patience_(patience) {}
+
+  // Returns when gRPC has taken the record. Cancelled: the caller is gone. DeadlineExceeded: it
+  // has taken nothing for too long, and is told Cancelled.
   absl::Status Write(uint64_t chunk, absl::string_view record);
 
   void OnWriteDone(bool ok) override;
@@ -25,7 +32,11 @@ class PartStream final : public grpc::ServerWriteReactor<v1::FetchPartReply> {
 
  private:
   ~PartStream() override = default;
+  // False: the time ran out.
+  bool WaitForWrite(absl::Duration timeout);
 
+  grpc::CallbackServerContext* const context_;
+  const absl::Duration patience_;
   v1::FetchPartReply reply_;
   Mutex mutex_;
   CondVar written_;

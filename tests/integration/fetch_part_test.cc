@@ -11,12 +11,16 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/checkpoint/sample_part.h"
+#include "weir/v1/server_control.grpc.pb.h"
 
 namespace weir {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr size_t kLargeChunks = 128;
 
 class FetchPartTest : public ::testing::Test {
  protected:
@@ -33,7 +37,8 @@ class FetchPartTest : public ::testing::Test {
         ServerControlService::Options{.server = nullptr,
                                       .terms = terms_.get(),
                                       .executor = executor_.get(),
-                                      .parts = parts_.get()});
+                                      .parts = parts_.get(),
+                                      .fetch_patience = absl::Milliseconds(300)});
     WEIR_ASSERT_OK_AND_ASSIGN(serving_, Serve({.services = {control_.get()}}));
     WEIR_ASSERT_OK_AND_ASSIGN(
         part_, SamplePart().Write(
@@ -51,6 +56,27 @@ class FetchPartTest : public ::testing::Test {
     request.set_id("00000001-1");
     *request.mutable_files() = part_.files();
     return request;
+  }
+
+  // Shard 1, of 16 MiB.
+  absl::StatusOr<v1::CheckpointPart> WriteLargePart() {
+    const std::vector<float> weights((16 << 20) / sizeof(float) / kLargeChunks);
+    const auto writer = PartWriter::Create(
+        {.files = &FileSystem::Real(), .root = root_, .directory = "job/00000002-1"});
+    if (!writer.ok()) return writer.status();
+    for (uint64_t chunk = 0; chunk < kLargeChunks; ++chunk) {
+      const ChunkRecord record{
+          .shard = ShardId{1},
+          .chunk = chunk,
+          .dtype = v1::DTYPE_F32,
+          .initialised = true,
+          .elements = weights.size(),
+          .weights = absl::MakeConstSpan(reinterpret_cast<const std::byte*>(weights.data()),
+                                         weights.size() * sizeof(float))};
+      const absl::Status added = (*writer)->Add(record);
+      if (!added.ok()) return added;
+    }
+    return (*writer)->Finish();
   }
 
   // Versions of the chunks that came.
@@ -95,6 +121,38 @@ TEST_F(FetchPartTest, AReaderMayEndEarly) {
                        [](uint64_t, absl::string_view) { return absl::DataLossError("enough"); });
   EXPECT_THAT(status, HasStatus(absl::StatusCode::kDataLoss, HasSubstr("enough")));
   WEIR_EXPECT_OK(Fetch(RequestFor(4)).status());
+}
+
+// As many calls as threads serve them, each of more than the network takes in advance; neither has
+// a deadline, and neither reads on.
+TEST_F(FetchPartTest, ReadersThatStandStillAreCutOffAndHoldNobodyUp) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::CheckpointPart large, WriteLargePart());
+  v1::FetchPartRequest request = RequestFor(1);
+  request.set_directory(large.directory());
+  *request.mutable_files() = large.files();
+  request.set_id("00000002-1");
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto channel, Dial(serving_.address));
+  const auto stub = v1::ServerControl::NewStub(channel);
+  struct Call {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::FetchPartReply>> reader;
+  };
+  std::vector<Call> still(2);
+  v1::FetchPartReply reply;
+  for (Call& call : still) {
+    call.reader = stub->FetchPart(&call.context, request);
+    ASSERT_TRUE(call.reader->Read(&reply));  // now a thread is its own
+  }
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto versions, Fetch(RequestFor(4)));
+  EXPECT_THAT(versions, ElementsAre(5, 6));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto whole, Fetch(request));
+  EXPECT_THAT(whole, SizeIs(kLargeChunks));
+  for (Call& call : still) {
+    size_t taken = 1;
+    while (call.reader->Read(&reply)) ++taken;
+    EXPECT_LT(taken, kLargeChunks);
+    EXPECT_EQ(call.reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
 }
 
 TEST_F(FetchPartTest, DamageIsNamedAcrossTheNetwork) {
