@@ -218,6 +218,22 @@ absl::Status RemoteJobSession::ReportInitialised() {
       .status();
 }
 
+absl::Status RemoteJobSession::WaitForOtherAttempt(uint64_t attempt, absl::Duration timeout) {
+  const absl::Time deadline = In(timeout);
+  MutexLock lock(mutex_);
+  while (view_->attempt() == attempt) {
+    WEIR_RETURN_IF_ERROR(CheckGoingOn(InfoLocked()));
+    const absl::Duration left = deadline - options_.clock->Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError(absl::StrCat("job '", view_->name(),
+                                                      "' is still in attempt ", attempt, " after ",
+                                                      absl::FormatDuration(timeout)));
+    }
+    changed_.WaitFor(mutex_, left);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<BarrierResult> RemoteJobSession::Barrier(const std::string& name,
                                                         const std::map<std::string, double>& values,
                                                         const BarrierOptions& options) {
@@ -264,8 +280,9 @@ absl::StatusOr<TakenRanges> RemoteJobSession::KeepRanges(const v1::TakeRangesReq
   return taken;
 }
 
-absl::StatusOr<TakenRanges> RemoteJobSession::TakeRanges(uint64_t examples) {
-  const absl::Time deadline = In(kLongTimeout);
+absl::StatusOr<TakenRanges> RemoteJobSession::TakeRanges(uint64_t examples,
+                                                         absl::Duration timeout) {
+  const absl::Time deadline = In(timeout);
   while (true) {
     const v1::TakeRangesRequest request = NextRangesRequest(examples);
     WEIR_ASSIGN_OR_RETURN(const v1::TakeRangesReply reply,
@@ -276,7 +293,7 @@ absl::StatusOr<TakenRanges> RemoteJobSession::TakeRanges(uint64_t examples) {
       MutexLock lock(mutex_);
       WEIR_RETURN_IF_ERROR(CheckGoingOn(InfoLocked()));
     }
-    if (options_.clock->Now() > deadline) {
+    if (In(kRangesPoll) > deadline) {
       return absl::DeadlineExceededError(
           "no data: other workers hold the rest of it and have not finished it");
     }

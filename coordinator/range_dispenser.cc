@@ -72,6 +72,15 @@ uint64_t RangeDispenser::left() const {
          (options_.total_examples > handed ? options_.total_examples - handed : 0);
 }
 
+// Who asks before its ranges are at their end must not gather the others' share bit by bit.
+uint64_t RangeDispenser::Share(uint64_t held, uint64_t workers) const {
+  const uint64_t parts = 2 * std::max<uint64_t>(1, workers);
+  uint64_t unfinished = left();
+  for (const auto& [worker, holder] : holders_) unfinished += SumOf(holder.held);
+  const uint64_t fair = unfinished / parts;
+  return std::min(left() / parts, fair - std::min(fair, held));
+}
+
 bool RangeDispenser::OthersHold(uint64_t worker) const {
   return std::any_of(holders_.begin(), holders_.end(), [&](const auto& entry) {
     return entry.first != worker && !entry.second.held.empty();
@@ -114,7 +123,7 @@ absl::StatusOr<v1::TakeRangesReply> RangeDispenser::Take(const v1::TakeRangesReq
   v1::TakeRangesReply reply;
   // Not recorded: the next call of this number may get some.
   if (frozen_) return reply;
-  const uint64_t share = left() / (2 * std::max<uint64_t>(1, workers));
+  const uint64_t share = Share(SumOf(holder.held), workers);
   const uint64_t batches = (std::min(examples, share) + options_.batch - 1) / options_.batch;
   uint64_t wanted = std::max<uint64_t>(1, batches) * options_.batch;
   while (wanted > 0 && left() > 0 && reply.ranges_size() < kMostRanges) {

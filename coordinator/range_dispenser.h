@@ -32,9 +32,10 @@ class RangeDispenser {
   // A new attempt: goes on from a position, `unfinished` ranges first; nobody holds anything.
   void Start(uint64_t epoch, uint64_t position, std::vector<v1::DataRange> unfinished);
 
-  // About `examples`, but not more than a fair share of what is left among `workers`, so that
-  // nobody trains alone at the end; at most 1,000 ranges. A repeated `request` gets the same
-  // answer. Errors: InvalidArgument - an older request than the last.
+  // About `examples`, but, with what it holds, not more than a fair share of what is left among
+  // `workers`, so that nobody trains alone at the end; a batch at least, and at most 1,000 ranges.
+  // A repeated `request` gets the same answer. Errors: InvalidArgument - an older request than the
+  // last.
   absl::StatusOr<v1::TakeRangesReply> Take(const v1::TakeRangesRequest& request, uint64_t examples,
                                            uint64_t workers);
   // `consumed`: examples of the worker's ranges, in the order of handing out; may repeat or lag.
@@ -63,6 +64,8 @@ class RangeDispenser {
 
   uint64_t handed_out() const;  // examples before the cursor
   uint64_t left() const;
+  // What one that holds so much may get now.
+  uint64_t Share(uint64_t held, uint64_t workers) const;
   bool OthersHold(uint64_t worker) const;
   // Up to `examples`, from the returned ranges or else from the cursor; `examples` is in batches.
   v1::DataRange TakeOne(uint64_t examples);

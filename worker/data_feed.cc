@@ -2,9 +2,10 @@
 #include "worker/data_feed.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "rpc/job_length.h"
 
@@ -37,78 +38,144 @@ class SyncFeed final : public DataFeed {
   JobSession& session_;
 };
 
-// Ranges that the coordinator hands out. They are large while much is left, so that training
-// outlives the coordinator's absence, and small towards the end, so that the workers end together.
+// How fast this worker trains: what is longer ago counts less.
+class Speed {
+ public:
+  void Add(uint64_t examples, absl::Duration took) {
+    const double seconds = absl::ToDoubleSeconds(took);
+    const double kept = std::exp(-seconds / kSeconds);
+    examples_ = examples_ * kept + static_cast<double>(examples);
+    seconds_ = seconds_ * kept + seconds;
+  }
+
+  // Examples a second; 0: nothing is known.
+  double rate() const { return examples_ / std::max(seconds_, 1e-3); }
+
+ private:
+  static constexpr double kSeconds = 10;
+
+  double examples_ = 0;
+  double seconds_ = 0;
+};
+
+// Ranges that the coordinator hands out: docs/coordinator.md, "Data of `async`".
 class AsyncFeed final : public DataFeed {
  public:
-  AsyncFeed(const v1::JobSpec& spec, JobSession& session, double position)
+  AsyncFeed(const v1::JobSpec& spec, JobSession& session, const Clock& clock, double position)
       : batch_(AsyncBatch(spec)),
         total_(TotalExamples(spec)),
         workers_(std::max<uint64_t>(1, spec.workers())),
         session_(session),
+        clock_(clock),
         position_(position) {}
 
   absl::StatusOr<FeedItem> Next(uint64_t) override {
+    // The caller has trained on the item before.
+    if (given_ > 0) speed_.Add(given_, clock_.Now() - given_at_);
     FeedItem item;
-    while (ranges_.empty()) {
-      WEIR_ASSIGN_OR_RETURN(const TakenRanges taken, session_.TakeRanges(Wanted()));
-      ranges_.assign(taken.ranges.begin(), taken.ranges.end());
-      item.end = ranges_.empty() && taken.end_of_data;
+    if (held_ == 0) {
+      WEIR_ASSIGN_OR_RETURN(item.end, WaitForRanges());
       if (item.end) return item;
-      if (session_.Info().stop) return absl::CancelledError("the job shall stop");
-      // Others hold the last ranges, which come back if they die.
-      if (ranges_.empty()) absl::SleepFor(kAskAgain);
+    } else {
+      WEIR_RETURN_IF_ERROR(AskAhead());
     }
     DataRange& range = ranges_.front();
     item.slice = {range.epoch, range.first, std::min(range.end, range.first + batch_)};
     range.first = item.slice.end;
+    if (range.first >= range.end) ranges_.pop_front();
+    given_ = item.slice.examples();
+    held_ -= given_;
     // Ranges are handed out in large runs, so a range's own place says little: the others are taken
     // to be as fast as this worker.
     const size_t members = std::max<size_t>(1, session_.Info().members.size());
-    position_ = std::min(static_cast<double>(total_),
-                         position_ + static_cast<double>(item.slice.examples() * members));
-    if (range.first >= range.end) ranges_.pop_front();
+    position_ =
+        std::min(static_cast<double>(total_), position_ + static_cast<double>(given_ * members));
     item.position = position_;
+    given_at_ = clock_.Now();
     return item;
   }
 
  private:
-  static constexpr absl::Duration kAskAgain = absl::Milliseconds(100);
-  static constexpr double kMostSeconds = 120;
+  // So much is held, that training outlives the coordinator's absence.
+  static constexpr double kSecondsAhead = 120;
+  // Of the first request, when nothing is known of the speed: a slow worker shall not sit on much.
+  static constexpr uint64_t kFirstBatches = 16;
+  // How long a question may hold up training that could go on without its answer, and the pause
+  // after one that brought too little.
+  static constexpr absl::Duration kAheadTimeout = absl::Milliseconds(200);
+  static constexpr absl::Duration kAskAgain = absl::Seconds(5);
+  // Without data: how often a stop by command is looked for, and when to give up.
+  static constexpr absl::Duration kLookAgain = absl::Seconds(5);
+  static constexpr absl::Duration kGiveUp = absl::Minutes(10);
 
-  uint64_t Wanted() {
-    const absl::Time now = absl::Now();
-    if (last_wanted_ > 0) {
-      const double seconds = std::max(1e-3, absl::ToDoubleSeconds(now - asked_at_));
-      rate_ = static_cast<double>(last_wanted_) / seconds;
-    }
+  // What this worker should hold now.
+  double Ahead() const {
     const double left = std::max(0.0, static_cast<double>(total_) - position_);
     const double fair = left / static_cast<double>(2 * workers_);
-    const double most = rate_ > 0 ? rate_ * kMostSeconds : static_cast<double>(16 * batch_);
-    asked_at_ = now;
+    const double most = speed_.rate() > 0 ? speed_.rate() * kSecondsAhead
+                                          : static_cast<double>(kFirstBatches * batch_);
+    return std::min(fair, most);
+  }
+
+  absl::Status Take(absl::Duration timeout, bool& end) {
+    const double lacking = std::max(0.0, Ahead() - static_cast<double>(held_));
     // Whole batches, so that none is cut in two by the end of a range.
-    const auto batches = static_cast<uint64_t>(std::min(fair, most)) / batch_;
-    last_wanted_ = std::max<uint64_t>(1, batches) * batch_;
-    return last_wanted_;
+    const uint64_t batches = std::max<uint64_t>(1, static_cast<uint64_t>(lacking) / batch_);
+    WEIR_ASSIGN_OR_RETURN(const TakenRanges taken, session_.TakeRanges(batches * batch_, timeout));
+    for (const DataRange& range : taken.ranges) {
+      held_ += range.end - range.first;
+      ranges_.push_back(range);
+    }
+    end = held_ == 0 && taken.end_of_data;
+    return absl::OkStatus();
+  }
+
+  static bool NobodyThere(const absl::Status& status) {
+    return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  }
+
+  bool HoldsEnough() const { return static_cast<double>(held_) >= Ahead() / 2; }
+
+  absl::Status AskAhead() {
+    if (HoldsEnough() || clock_.Now() < ask_after_) return absl::OkStatus();
+    bool end = false;
+    const absl::Status status = Take(kAheadTimeout, end);
+    if (!HoldsEnough()) ask_after_ = clock_.Now() + kAskAgain;
+    return NobodyThere(status) ? absl::OkStatus() : status;
+  }
+
+  // True: there are no more.
+  absl::StatusOr<bool> WaitForRanges() {
+    const absl::Time give_up = clock_.Now() + kGiveUp;
+    bool end = false;
+    while (held_ == 0 && !end) {
+      const absl::Status status = Take(kLookAgain, end);
+      if (!NobodyThere(status) || clock_.Now() >= give_up) WEIR_RETURN_IF_ERROR(status);
+      if (!end && session_.Info().stop) return absl::CancelledError("the job shall stop");
+    }
+    return end;
   }
 
   const uint64_t batch_;
   const uint64_t total_;
   const uint64_t workers_;
   JobSession& session_;
+  const Clock& clock_;
   std::deque<DataRange> ranges_;
+  uint64_t held_ = 0;  // examples in them
   double position_;
-  absl::Time asked_at_;
-  uint64_t last_wanted_ = 0;
-  double rate_ = 0;  // examples a second of this worker
+  uint64_t given_ = 0;  // examples of the newest item
+  absl::Time given_at_;
+  Speed speed_;
+  absl::Time ask_after_ = absl::InfinitePast();
 };
 
 }  // namespace
 
 std::unique_ptr<DataFeed> DataFeed::Create(const v1::JobSpec& spec, JobSession& session,
-                                           double position) {
+                                           const Clock& clock, double position) {
   if (spec.regime().kind() == v1::REGIME_SYNC) return std::make_unique<SyncFeed>(spec, session);
-  return std::make_unique<AsyncFeed>(spec, session, position);
+  return std::make_unique<AsyncFeed>(spec, session, clock, position);
 }
 
 }  // namespace weir

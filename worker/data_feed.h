@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/clock.h"
 #include "weir/job_session.h"
 #include "weir/v1/job_spec.pb.h"
 #include "worker/data/batch_slices.h"
@@ -22,14 +23,15 @@ class DataFeed {
  public:
   virtual ~DataFeed() = default;
 
-  // Steps rise by one from the first asked for. Errors: those of JobSession::TakeRanges;
-  // Cancelled - `session` says that the job shall stop while this waited for data.
+  // Steps rise by one from the first asked for. Errors: those of JobSession::TakeRanges, where
+  // there is nothing else to train on; Cancelled - `session` says that the job shall stop while
+  // this waited for data.
   virtual absl::StatusOr<FeedItem> Next(uint64_t step) = 0;
 
-  // For one attempt, which the job is in at `position` when this worker begins. Borrows both.
-  // `spec` is resolved.
+  // For one attempt, which the job is in at `position` when this worker begins. Borrows all but the
+  // position. `spec` is resolved.
   static std::unique_ptr<DataFeed> Create(const v1::JobSpec& spec, JobSession& session,
-                                          double position);
+                                          const Clock& clock, double position);
 };
 
 }  // namespace weir

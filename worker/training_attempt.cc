@@ -99,7 +99,7 @@ absl::Status TrainingAttempt::Start() {
   // Not where the attempt began: a worker may join later.
   position_ = static_cast<double>(sync_ ? ExamplesAfterSteps(first_step_, parts_.spec)
                                         : std::max(pulled.examples, info_.resume_examples));
-  feed_ = DataFeed::Create(parts_.spec, parts_.session, position_);
+  feed_ = DataFeed::Create(parts_.spec, parts_.session, parts_.clock, position_);
   parts_.log.Begin(position_);
   began_ = parts_.clock.Now();
   return absl::OkStatus();

@@ -3,7 +3,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "absl/time/clock.h"
 #include "common/status_macros.h"
 #include "worker/training_attempt.h"
 
@@ -60,14 +59,12 @@ absl::StatusOr<JobInfo> TrainingLoop::WaitUntilReady() {
 }
 
 absl::Status TrainingLoop::AwaitNewAttempt(uint64_t attempt, const absl::Status& cause) {
-  constexpr absl::Duration kLookAgain = absl::Milliseconds(20);
   const absl::Time deadline = parts_.clock.Now() + kRollbackTold;
   while (true) {
     WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
-    const JobInfo info = parts_.session.Info();
-    if (info.attempt != attempt) return absl::OkStatus();
-    if (!info.member || parts_.clock.Now() >= deadline) return cause;
-    absl::SleepFor(kLookAgain);
+    const absl::Status other = parts_.session.WaitForOtherAttempt(attempt, kTellEvery);
+    if (other.ok() || absl::IsFailedPrecondition(other)) return other;
+    if (!absl::IsDeadlineExceeded(other) || parts_.clock.Now() >= deadline) return cause;
   }
 }
 

@@ -160,7 +160,7 @@ TEST_F(ClusterClient, EveryPositionOfTheDataIsHandedOutOnce) {
       uint64_t step = 0;
       uint64_t consumed = 0;
       while (true) {
-        const auto taken = jobs[i].session->TakeRanges(100);
+        const auto taken = jobs[i].session->TakeRanges(100, absl::Seconds(60));
         ASSERT_THAT(taken, IsOk());
         if (taken->end_of_data) return;
         for (const DataRange& range : taken->ranges) {

@@ -146,12 +146,13 @@ TEST_F(LocalCheckpointTest, TheDataGoesOnBehindWhatWasPushedBeforeTheCut) {
   {
     WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(OptionsFor("")));
     // Three batches are handed out, two of them are pushed.
-    WEIR_ASSERT_OK(job.session->TakeRanges(300).status());
+    WEIR_ASSERT_OK(job.session->TakeRanges(300, absl::ZeroDuration()).status());
     for (int i = 0; i < 2; ++i) WEIR_ASSERT_OK(Train(job));
     WEIR_ASSERT_OK(job.session->SaveCheckpoint({}).status());
   }
   WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(OptionsFor("latest")));
-  WEIR_ASSERT_OK_AND_ASSIGN(const TakenRanges taken, job.session->TakeRanges(100));
+  WEIR_ASSERT_OK_AND_ASSIGN(const TakenRanges taken,
+                            job.session->TakeRanges(100, absl::ZeroDuration()));
   ASSERT_THAT(taken.ranges, SizeIs(1));
   EXPECT_EQ(taken.ranges[0].epoch, 0);
   EXPECT_EQ(taken.ranges[0].first, 200);

@@ -88,12 +88,15 @@ class MeetingSession final : public JobSession {
     meeting_.Initialised();
     return absl::OkStatus();
   }
+  absl::Status WaitForOtherAttempt(uint64_t, absl::Duration) override {
+    return absl::AbortedError("nothing is rolled back here");
+  }
   absl::StatusOr<BarrierResult> Barrier(const std::string& name,
                                         const std::map<std::string, double>& values,
                                         const BarrierOptions&) override {
     return meeting_.Enter(name, values);
   }
-  absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples) override {
+  absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples, absl::Duration) override {
     TakenRanges taken;
     const DataRange range = meeting_.Take(examples, 200);
     taken.end_of_data = range.first == range.end;

@@ -237,13 +237,17 @@ absl::Status LocalJobSession::ReportInitialised() {
   return Publish(view);
 }
 
+absl::Status LocalJobSession::WaitForOtherAttempt(uint64_t, absl::Duration) {
+  return absl::AbortedError("a job in one process is not rolled back: there is no other attempt");
+}
+
 absl::StatusOr<BarrierResult> LocalJobSession::Barrier(const std::string&,
                                                        const std::map<std::string, double>& values,
                                                        const BarrierOptions&) {
   return BarrierResult{values, 1};
 }
 
-absl::StatusOr<TakenRanges> LocalJobSession::TakeRanges(uint64_t examples) {
+absl::StatusOr<TakenRanges> LocalJobSession::TakeRanges(uint64_t examples, absl::Duration) {
   MutexLock lock(mutex_);
   return ranges_.Take(examples);
 }

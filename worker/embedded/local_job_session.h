@@ -47,10 +47,11 @@ class LocalJobSession final : public JobSession {
   absl::Status Declare(const Declaration& declaration) override;
   absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration timeout) override;
   absl::Status ReportInitialised() override;
+  absl::Status WaitForOtherAttempt(uint64_t attempt, absl::Duration timeout) override;
   absl::StatusOr<BarrierResult> Barrier(const std::string& name,
                                         const std::map<std::string, double>& values,
                                         const BarrierOptions& options) override;
-  absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples) override;
+  absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples, absl::Duration timeout) override;
   void ReportProgress(const Progress& progress) override;
   absl::StatusOr<std::string> SaveCheckpoint(const std::map<std::string, double>& metrics) override;
   absl::Status Leave(bool finished, const std::string& reason) override;

@@ -86,13 +86,19 @@ class JobSession {
   virtual absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration timeout) = 0;
   virtual absl::Status ReportInitialised() = 0;
 
+  // Returns when the job is in another attempt than this one. Errors: Aborted - no longer a member,
+  // or there will be no other attempt; FailedPrecondition - finished or failed; DeadlineExceeded.
+  virtual absl::Status WaitForOtherAttempt(uint64_t attempt, absl::Duration timeout) = 0;
+
   // Counts workers. Names are unique within an attempt.
   virtual absl::StatusOr<BarrierResult> Barrier(const std::string& name,
                                                 const std::map<std::string, double>& values,
                                                 const BarrierOptions& options) = 0;
 
-  // Ranges of about `examples` more; waits and retries while the coordinator is away.
-  virtual absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples) = 0;
+  // Ranges of about `examples` more, or that there are no more. Errors: Unavailable - the
+  // coordinator is away and did not come back within `timeout`; DeadlineExceeded - it gave no
+  // answer, or others hold the rest. A call after one that failed gets what that one missed.
+  virtual absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples, absl::Duration timeout) = 0;
 
   virtual void ReportProgress(const Progress& progress) = 0;  // never waits
 

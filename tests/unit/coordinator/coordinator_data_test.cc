@@ -280,6 +280,18 @@ TEST_F(CoordinatorData, FastWorkersGetDataForTwoMinutes) {
   EXPECT_EQ(sum, 6000);
 }
 
+// 1,000 examples for two: each may hold a quarter of what is not done.
+TEST_F(CoordinatorData, WhatAWorkerHoldsCountsInItsFairShare) {
+  RunJob(AsyncJob(2), {1, 2});
+  uint64_t held = 0;
+  for (uint64_t request = 1; request <= 20; ++request) {
+    WEIR_ASSERT_OK_AND_ASSIGN(const auto reply, Take(1, request, 1000));
+    for (const auto& [first, last] : Spans(reply)) held += last - first;
+  }
+  // A batch comes with each question all the same: one that has none must not be left without.
+  EXPECT_EQ(held, 250u + 19 * 10);
+}
+
 TEST_F(CoordinatorData, OneAnswerHasAtMostAThousandRanges) {
   v1::JobSpec spec = AsyncJob(1);
   spec.set_train_examples(1);  // so each epoch is a range of its own

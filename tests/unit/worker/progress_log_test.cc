@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/manual_executor.h"
+#include "tests/support/quiet_session.h"
 #include "tests/support/status_matchers.h"
 #include "worker/run_summary.h"
 
@@ -15,26 +16,6 @@ namespace weir {
 namespace {
 
 using ::testing::ElementsAre;
-
-class QuietSession final : public JobSession {
- public:
-  JobInfo Info() const override { return {}; }
-  absl::Status Declare(const Declaration&) override { return absl::OkStatus(); }
-  absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration) override { return JobInfo(); }
-  absl::Status ReportInitialised() override { return absl::OkStatus(); }
-  absl::StatusOr<BarrierResult> Barrier(const std::string&, const std::map<std::string, double>&,
-                                        const BarrierOptions&) override {
-    return BarrierResult();
-  }
-  absl::StatusOr<TakenRanges> TakeRanges(uint64_t) override { return TakenRanges(); }
-  void ReportProgress(const Progress& progress) override { reported.push_back(progress); }
-  absl::StatusOr<std::string> SaveCheckpoint(const std::map<std::string, double>&) override {
-    return std::string();
-  }
-  absl::Status Leave(bool, const std::string&) override { return absl::OkStatus(); }
-
-  std::vector<Progress> reported;
-};
 
 class ProgressLogTest : public testing::Test {
  protected:

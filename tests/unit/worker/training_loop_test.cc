@@ -46,6 +46,10 @@ class FakeSession final : public JobSession {
     info.state = JobState::kRunning;
     return absl::OkStatus();
   }
+  absl::Status WaitForOtherAttempt(uint64_t attempt, absl::Duration) override {
+    if (info.attempt != attempt) return absl::OkStatus();
+    return absl::AbortedError("no longer a member");
+  }
   absl::StatusOr<BarrierResult> Barrier(const std::string& name,
                                         const std::map<std::string, double>& values,
                                         const BarrierOptions& options) override {
@@ -56,7 +60,7 @@ class FakeSession final : public JobSession {
     for (auto& [key, sum] : result.sums) sum *= alike;
     return result;
   }
-  absl::StatusOr<TakenRanges> TakeRanges(uint64_t) override {
+  absl::StatusOr<TakenRanges> TakeRanges(uint64_t, absl::Duration) override {
     if (ranges.empty()) return TakenRanges{{}, true};
     TakenRanges taken{{ranges.front()}, false};
     ranges.erase(ranges.begin());

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/data_feed.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "tests/support/manual_executor.h"
+#include "tests/support/quiet_session.h"
+#include "tests/support/status_matchers.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Le;
+
+// Hands out what is asked for, while it is there. An absent one takes the whole timeout.
+class RangeSession final : public QuietSession {
+ public:
+  explicit RangeSession(FakeClock& clock) : clock_(&clock) {}
+
+  JobInfo Info() const override { return info; }
+  absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples, absl::Duration timeout) override {
+    asked.push_back(examples);
+    if (!answer.ok()) {
+      clock_->SetNow(clock_->Now() + timeout);
+      waited += timeout;
+      return answer;
+    }
+    const uint64_t end = std::min(total, position_ + std::min(examples, most));
+    if (position_ == end) return TakenRanges{{}, true};
+    const DataRange range{0, position_, end};
+    position_ = end;
+    return TakenRanges{{range}, false};
+  }
+
+  JobInfo info;
+  absl::Status answer;
+  uint64_t most = ~uint64_t{0};  // of one answer
+  uint64_t total = 1000000;
+  std::vector<uint64_t> asked;
+  absl::Duration waited;
+
+ private:
+  FakeClock* clock_;
+  uint64_t position_ = 0;
+};
+
+// Batches of 10; a million examples.
+class AsyncFeedTest : public testing::Test {
+ protected:
+  AsyncFeedTest() {
+    spec_.set_train_examples(1000000);
+    spec_.set_workers(1);
+    spec_.mutable_data()->mutable_batch()->set_global(10);
+    spec_.mutable_regime()->set_kind(v1::REGIME_ASYNC);
+    spec_.mutable_length()->set_epochs(1);
+    session_.info.members = {{0, 0}};
+  }
+
+  void Begin() { feed_ = DataFeed::Create(spec_, session_, clock_, 0); }
+
+  // Takes an item and trains on it for `took`.
+  FeedItem Step(absl::Duration took) {
+    const absl::StatusOr<FeedItem> item = feed_->Next(step_++);
+    EXPECT_THAT(item, IsOk());
+    if (!item.ok()) return {};
+    clock_.SetNow(clock_.Now() + took);
+    return *item;
+  }
+
+  // How long training goes on from now without the coordinator.
+  absl::Duration Outlives(absl::Duration step) {
+    session_.answer = absl::UnavailableError("the coordinator is away");
+    absl::Duration trained;
+    session_.info.stop = true;  // ends the wait for data
+    while (feed_->Next(step_++).ok()) {
+      clock_.SetNow(clock_.Now() + step);
+      trained += step;
+    }
+    return trained;
+  }
+
+  FakeClock clock_;
+  RangeSession session_{clock_};
+  v1::JobSpec spec_;
+  std::unique_ptr<DataFeed> feed_;
+  uint64_t step_ = 0;
+};
+
+constexpr absl::Duration kStep = absl::Milliseconds(100);
+
+TEST_F(AsyncFeedTest, TheFirstRequestIsBoundedBecauseTheSpeedIsUnknown) {
+  Begin();
+  Step(kStep);
+  EXPECT_THAT(session_.asked, ElementsAre(16 * 10));
+}
+
+// 10 examples in 0.1 s are 12,000 in 120 s; 150 are still there.
+TEST_F(AsyncFeedTest, AfterOneStepTwoMinutesOfDataAreHeld) {
+  Begin();
+  Step(kStep);
+  Step(kStep);
+  EXPECT_THAT(session_.asked, ElementsAre(160, 12000 - 150));
+  EXPECT_GE(Outlives(kStep), absl::Seconds(119));
+}
+
+// The first step takes 50 times as long as the others.
+TEST_F(AsyncFeedTest, ASlowFirstStepIsCorrectedByThoseThatFollow) {
+  Begin();
+  Step(absl::Seconds(5));
+  for (int i = 0; i < 100; ++i) Step(kStep);
+  EXPECT_GE(Outlives(kStep), absl::Seconds(40));
+}
+
+TEST_F(AsyncFeedTest, NoMomentIsWithoutAMinuteOfData) {
+  for (int steps = 2; steps < 3000; steps += 311) {
+    session_ = RangeSession(clock_);
+    session_.info.members = {{0, 0}};
+    step_ = 0;
+    Begin();
+    for (int i = 0; i < steps; ++i) Step(kStep);
+    EXPECT_GE(Outlives(kStep), absl::Seconds(59)) << steps;
+  }
+}
+
+TEST_F(AsyncFeedTest, NobodyAsksForMoreThanAFairShare) {
+  spec_.set_workers(2);
+  spec_.mutable_data()->mutable_batch()->set_global(20);
+  spec_.mutable_length()->set_examples(1000);
+  session_.info.members = {{0, 0}, {1, 0}};
+  Begin();
+  Step(kStep);  // 16 batches. After it two are done, and a quarter of the other 98 is fair.
+  Step(kStep);
+  EXPECT_THAT(session_.asked, ElementsAre(160));
+}
+
+TEST_F(AsyncFeedTest, AnAbsentCoordinatorHoldsUpTrainingByLittle) {
+  Begin();
+  Step(kStep);
+  session_.answer = absl::UnavailableError("the coordinator is away");
+  for (int i = 0; i < 15; ++i) Step(kStep);
+  EXPECT_EQ(session_.asked.size(), 2u);  // 5 s between two questions
+  EXPECT_THAT(session_.waited, Le(absl::Milliseconds(200)));
+}
+
+TEST_F(AsyncFeedTest, WhatFailedToComeIsAskedForAgain) {
+  Begin();
+  Step(kStep);
+  session_.answer = absl::DeadlineExceededError("no answer");
+  Step(kStep);
+  session_.answer = absl::OkStatus();
+  Step(absl::Seconds(6));
+  EXPECT_EQ(session_.asked.size(), 2u);
+  Step(kStep);
+  EXPECT_EQ(session_.asked.size(), 3u);
+}
+
+TEST_F(AsyncFeedTest, AnotherErrorEndsTheFeedAtOnce) {
+  Begin();
+  Step(kStep);
+  session_.answer = absl::AbortedError("rolled back");
+  EXPECT_THAT(feed_->Next(1).status(), HasStatus(absl::StatusCode::kAborted, "rolled back"));
+}
+
+TEST_F(AsyncFeedTest, WithoutDataItWaitsTenMinutesAndSaysWhy) {
+  Begin();
+  session_.answer = absl::UnavailableError("coordinator 127.0.0.1:4660: refused");
+  const absl::Time began = clock_.Now();
+  EXPECT_THAT(feed_->Next(0).status(),
+              HasStatus(absl::StatusCode::kUnavailable, HasSubstr("127.0.0.1:4660")));
+  EXPECT_EQ(clock_.Now() - began, absl::Minutes(10));
+}
+
+TEST_F(AsyncFeedTest, AWaitForDataEndsWhenTheJobShallStop) {
+  Begin();
+  session_.answer = absl::UnavailableError("the coordinator is away");
+  session_.info.stop = true;
+  EXPECT_EQ(feed_->Next(0).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(session_.asked.size(), 1u);
+}
+
+// 25 examples in ranges of at most 10: the last batch is short.
+TEST_F(AsyncFeedTest, EveryExampleComesOnceAndThenTheEnd) {
+  spec_.mutable_length()->set_examples(25);
+  session_.total = 25;
+  session_.most = 10;
+  Begin();
+  std::vector<uint64_t> firsts;
+  FeedItem item = Step(kStep);
+  uint64_t examples = 0;
+  for (; !item.end; item = Step(kStep)) {
+    firsts.push_back(item.slice.first);
+    examples += item.slice.examples();
+  }
+  EXPECT_THAT(firsts, ElementsAre(0, 10, 20));
+  EXPECT_EQ(examples, 25u);
+}
+
+}  // namespace
+}  // namespace weir
