@@ -14,6 +14,10 @@ std::string HumanCount(uint64_t count) {
   return digits;
 }
 
+std::string HumanCount(uint64_t count, absl::string_view noun) {
+  return absl::StrCat(HumanCount(count), " ", noun, count == 1 ? "" : "s");
+}
+
 std::string HumanBytes(uint64_t bytes) {
   constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes);

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cli/human.h"
 #include "cli/loss_curve.h"
 #include "cli/run_summary.h"
 #include "cli/text_file.h"
@@ -87,8 +88,8 @@ absl::Status JobRun::BringUp() {
         *group_);
     WEIR_RETURN_IF_ERROR(cluster_->Start());
     coordinator_ = cluster_->coordinator();
-    console_.Line(absl::StrCat("Started a coordinator at ", coordinator_, " and ", options_.servers,
-                               " servers."));
+    console_.Line(absl::StrCat("Started a coordinator at ", coordinator_, " and ",
+                               HumanCount(options_.servers, "server"), "."));
   }
   WEIR_ASSIGN_OR_RETURN(
       client_, CoordinatorClient::Create({.address = coordinator_, .clock = options_.clock}));

@@ -3,9 +3,11 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "cli/child_process.h"
 #include "common/status_macros.h"
 
@@ -49,7 +51,12 @@ absl::StatusOr<ResolvedJob> ResolveJobFile(const std::string& worker_program,
   if (!ended) {
     return absl::DeadlineExceededError(absl::StrCat(worker_program, " --print-job does not end"));
   }
-  if (!ended->ok()) return absl::InvalidArgumentError(text);
+  if (!ended->ok()) {
+    // What is wrong is the job, not the program that looks at it.
+    absl::string_view reason = absl::StripAsciiWhitespace(text);
+    absl::ConsumePrefix(&reason, "weir-worker: ");
+    return absl::InvalidArgumentError(reason);
+  }
   return ParseResolvedJob(text);
 }
 

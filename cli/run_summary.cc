@@ -41,12 +41,13 @@ bool Has(const json& summary, const char* key) {
 // "", ", 1 worker replaced", ...
 std::string Incidents(const json& summary) {
   std::vector<std::string> parts;
-  const auto add = [&](const char* key, const char* what) {
-    if (Number(summary, key) > 0) parts.push_back(absl::StrCat(Number(summary, key), " ", what));
+  const auto add = [&](const char* key, const char* noun, const char* what) {
+    const auto count = static_cast<uint64_t>(Number(summary, key));
+    if (count > 0) parts.push_back(absl::StrCat(HumanCount(count, noun), " ", what));
   };
-  add("restarted_daemons", "daemons restarted");
-  add("replaced_workers", "workers replaced");
-  add("lost_steps", "steps undone by going back to a checkpoint");
+  add("restarted_daemons", "daemon", "restarted");
+  add("replaced_workers", "worker", "replaced");
+  add("lost_steps", "step", "undone by going back to a checkpoint");
   return absl::StrJoin(parts, ", ");
 }
 
@@ -77,10 +78,12 @@ absl::StatusOr<std::string> SummaryText(const std::string& summary_json) {
   const auto line = [&](const std::string& label, const std::string& value) {
     if (!value.empty()) absl::StrAppendFormat(&text, "  %-15s%s\n", label, value);
   };
-  text += absl::StrFormat("%s: %s, %.0f workers, %.0f servers, %s\n", Text(summary, "job"),
-                          Text(summary, "regime"), Number(summary, "workers"),
-                          Number(summary, "servers"),
-                          HumanDuration(absl::Seconds(Number(summary, "wall_seconds"))));
+  const auto counted = [&](const char* key, const char* noun) {
+    return HumanCount(static_cast<uint64_t>(Number(summary, key)), noun);
+  };
+  absl::StrAppend(&text, Text(summary, "job"), ": ", Text(summary, "regime"), ", ",
+                  counted("workers", "worker"), ", ", counted("servers", "server"), ", ",
+                  HumanDuration(absl::Seconds(Number(summary, "wall_seconds"))), "\n");
   if (Has(summary, "test_accuracy")) {
     line("test accuracy", absl::StrFormat("%.4f", Number(summary, "test_accuracy")));
   }

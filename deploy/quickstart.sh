@@ -12,9 +12,19 @@ usage: deploy/quickstart.sh [options]
   --regime async|sync   how the workers agree (async)
   --workers N           worker processes (2)
   --servers M           parameter servers (2)
-  --epochs E            passes over the training set (as the recipe says)
+  --epochs E            passes over the training set (4)
   --summary FILE        writes the summary as JSON too
 TXT
+}
+
+refuse() {
+  echo "quickstart.sh: $1" >&2
+  exit 2
+}
+
+# Wrong values are told before minutes of installing and building, not after.
+count() {
+  [[ $2 =~ ^[1-9][0-9]{0,2}$ && $2 -le 256 ]] || refuse "$1 $2: expected a number from 1 to 256"
 }
 
 workers=2
@@ -32,20 +42,35 @@ while [ $# -gt 0 ]; do
       set -- "${option%%=*}" "${option#*=}" "${@:2}"
       continue
       ;;
+    --regime | --workers | --servers | --epochs | --summary)
+      [ -n "${2-}" ] || refuse "$option needs a value; --help shows all options"
+      ;;
+    *) refuse "unknown option '$option'; --help shows all options" ;;
   esac
-  if [ $# -lt 2 ]; then
-    usage >&2
-    exit 2
-  fi
+  value=$2
   case "$option" in
-    --regime) sets+=(--set "regime=$2") ;;
-    --workers) workers=$2 ;;
-    --servers) servers=$2 ;;
-    --epochs) sets+=(--set "epochs=$2") ;;
-    --summary) more+=(--summary "$(cd "$from" && realpath -m -- "$2")") ;;
-    *)
-      usage >&2
-      exit 2
+    --regime)
+      [[ $value = async || $value = sync ]] || refuse "--regime $value: expected async or sync"
+      sets+=(--set "regime=$value")
+      ;;
+    --workers)
+      count "$option" "$value"
+      workers=$value
+      ;;
+    --servers)
+      count "$option" "$value"
+      servers=$value
+      ;;
+    --epochs)
+      # In less than half an epoch the recipe's learning rate does not even warm up.
+      [[ $value =~ ^[1-9][0-9]*(\.[0-9]+)?$ ]] ||
+        refuse "--epochs $value: expected a number, 1 or more"
+      sets+=(--set "epochs=$value")
+      ;;
+    --summary)
+      file=$(cd "$from" && realpath -m -- "$value")
+      [ ! -d "$file" ] || refuse "--summary $value: this is a folder, expected the name of a file"
+      more+=(--summary "$file")
       ;;
   esac
   shift 2

@@ -112,9 +112,8 @@ TEST_F(JobRunTest, AWorkerThatCannotDoTheJobIsNotReplaced) {
 }
 
 TEST_F(JobRunTest, AJobThatIsRefusedStartsNothing) {
-  WriteProgram("weir-worker", "echo 'job.yaml:3: no such key'; exit 2");
-  EXPECT_THAT(Run(),
-              HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("job.yaml:3: no such key")));
+  WriteProgram("weir-worker", "echo 'weir-worker: job.yaml:3: no such key'; exit 2");
+  EXPECT_THAT(Run(), HasStatus(absl::StatusCode::kInvalidArgument, "job.yaml:3: no such key"));
   EXPECT_THAT(Starts("weir-coordinator"), SizeIs(0));
 }
 

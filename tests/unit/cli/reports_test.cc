@@ -129,7 +129,7 @@ TEST(RunSummary, WhatWasLostIsSaid) {
   WEIR_ASSERT_OK_AND_ASSIGN(const std::string json,
                             SummaryJson(R"({"lost_steps": 40})", {.restarted_daemons = 1}));
   WEIR_ASSERT_OK_AND_ASSIGN(const std::string text, SummaryText(json));
-  EXPECT_THAT(text, AllOf(HasSubstr("1 daemons restarted"), HasSubstr("40 steps undone")));
+  EXPECT_THAT(text, AllOf(HasSubstr("1 daemon restarted"), HasSubstr("40 steps undone")));
 }
 
 TEST(RunSummary, AWorkersSummaryThatIsNoObjectIsRefused) {
