@@ -23,7 +23,8 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 constexpr absl::Duration kAskTimeout = absl::Milliseconds(500);
 constexpr char kProgressMark[] = " samples/s";
 constexpr int kReplacements = 1;  // of one worker
-constexpr int kStopped = 130;     // as shells say of an interrupt
+constexpr int kSignalled = 128;   // a program that ends by a signal adds the signal's number
+constexpr int kStopped = kSignalled + SIGINT;
 
 // weir-worker's exit statuses between these say that the job, its data or its numbers are bad, or
 // that the cluster refuses it: another worker would end alike.
@@ -66,7 +67,9 @@ absl::StatusOr<int> JobRun::Run() {
   const absl::Status concluded = Conclude(job);
   WEIR_RETURN_IF_ERROR(supervised);
   WEIR_RETURN_IF_ERROR(concluded);
-  return ExitCode(job);
+  const int code = ExitCode(job);
+  if (code == kStopped) console_.Line("The job was stopped before its end.");
+  return code;
 }
 
 absl::Status JobRun::BringUp() {
@@ -124,6 +127,10 @@ void JobRun::TakeExit(const std::string& name, const ExitState& state) {
   if (worker == workers_.end()) return;
   worker->second.ended = state;
   if (state.ok()) return;
+  if (stops_forwarded_ > 0 && (state.signal != 0 || state.code > kSignalled)) {
+    console_.Line(absl::StrCat(name, " has stopped."));
+    return;
+  }
   console_.Line(absl::StrCat(name, " ended with ", state.ToString(), ". Its last lines:\n  ",
                              absl::StrJoin(group_->LastLines(name), "\n  ")));
 }

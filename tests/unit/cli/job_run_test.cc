@@ -55,16 +55,17 @@ class JobRunTest : public ::testing::Test {
 
   absl::StatusOr<int> Run() {
     Console console(output_, {.clock = &Clock::Real()});
-    JobRun run({.job_file = "job.yaml",
-                .overrides = {"a=1"},
-                .servers = 2,
-                .coordinator = {},
-                .runs_folder = folder_ + "/runs",
-                .summary_file = {},
-                .program_folder = folder_,
-                .clock = &Clock::Real(),
-                .stop_requests = [] { return 0; }},
-               console);
+    JobRun run(
+        {.job_file = "job.yaml",
+         .overrides = {"a=1"},
+         .servers = 2,
+         .coordinator = {},
+         .runs_folder = folder_ + "/runs",
+         .summary_file = {},
+         .program_folder = folder_,
+         .clock = &Clock::Real(),
+         .stop_requests = [this] { return stop_ && Starts("weir-worker").size() > 2 ? 1 : 0; }},
+        console);
     return run.Run();
   }
 
@@ -77,6 +78,7 @@ class JobRunTest : public ::testing::Test {
   const std::string folder_ = ::testing::TempDir() + "/weir_job_run_" +
                               ::testing::UnitTest::GetInstance()->current_test_info()->name();
   std::ostringstream output_;
+  bool stop_ = false;  // ask to, when the workers have been started
 };
 
 TEST_F(JobRunTest, TheWorkersGetTheJobTheirRankAndTheClustersAddress) {
@@ -109,6 +111,14 @@ TEST_F(JobRunTest, AWorkerThatCannotDoTheJobIsNotReplaced) {
   WriteWorker("exit 2");
   EXPECT_EQ(*Run(), 2);
   EXPECT_THAT(Starts("weir-worker"), SizeIs(3));
+}
+
+TEST_F(JobRunTest, AStopByRequestIsNoFailureOfTheWorkers) {
+  WriteWorker("trap 'exit 143' TERM; while :; do sleep 0.01; done");
+  stop_ = true;
+  EXPECT_EQ(*Run(), 130);
+  EXPECT_THAT(output_.str(), AllOf(HasSubstr("worker-0 has stopped."), Not(HasSubstr("last lines")),
+                                   HasSubstr("The job was stopped before its end.")));
 }
 
 TEST_F(JobRunTest, AJobThatIsRefusedStartsNothing) {
