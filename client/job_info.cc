@@ -24,6 +24,7 @@ JobInfo InfoOf(const v1::JobView& view, uint64_t worker) {
   info.servers = static_cast<uint32_t>(std::set<uint32_t>(holders.begin(), holders.end()).size());
   info.initialiser = view.initialiser() == worker && worker != 0;
   info.stop = view.stop();
+  info.stop_step = view.stop_step();
   info.checkpoint_id = view.resume().checkpoint_id();
   info.resume_step = view.resume().step();
   info.resume_examples = view.resume().examples();

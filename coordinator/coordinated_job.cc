@@ -72,7 +72,8 @@ CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobRecord& r
   // A join that was under way may be in force at a server: what we say now is newer, and without
   // the newcomers.
   last_version_ = view_.version() + 1;
-  last_generation_ = view_.generation() + (roster_.Joining().empty() ? 0 : 2);
+  const bool changing = !roster_.Joining().empty() || view_.stop_step() == kStopNotSettled;
+  last_generation_ = view_.generation() + (changing ? 2 : 0);
   ChangeView().set_generation(last_generation_);
   if (roster_.empty()) orphaned_at_ = turn.now();
   const absl::StatusOr<SharedManifest> source =
@@ -159,19 +160,6 @@ absl::Status CoordinatedJob::CheckAttempt(uint64_t attempt) const {
   if (attempt < view_.attempt()) return StaleAttempt(attempt, view_.attempt());
   if (attempt > view_.attempt()) return ViewNotYetKnown("attempt", view_.attempt(), attempt);
   return absl::OkStatus();
-}
-
-void CoordinatedJob::Stop(const std::string& reason, Turn& turn) {
-  const std::string message =
-      absl::StrCat("stopped by command", reason.empty() ? "" : ": ", reason);
-  LogLater(turn, spdlog::level::info, "job stops job={} reason=\"{}\"", name(), reason);
-  if (view_.state() != v1::JOB_STATE_RUNNING) {
-    End(v1::JOB_STATE_FAILED, message, turn);
-    return;
-  }
-  ChangeView().set_stop(true);
-  view_.set_message(message);
-  if (roster_.Members().empty()) AfterDeparture(message, turn);
 }
 
 void CoordinatedJob::End(v1::JobState state, const std::string& message, Turn& turn) {

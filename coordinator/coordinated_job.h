@@ -121,6 +121,10 @@ class CoordinatedJob {
   void AfterDeparture(const std::string& why, Turn& turn);
   void ElectInitialiser();
   void AdmitJoining(Turn& turn);
+  // JobView.stop_step before the workers' last step is agreed on.
+  static constexpr uint64_t kStopNotSettled = ~uint64_t{0};
+  void SettleStop(Turn& turn);
+  void OnStopSettled(const StepChange::Result& result, Turn& turn);
   v1::JobView ViewWith(const std::vector<uint64_t>& joining, uint64_t first_step);
   void OnAdmitted(const std::vector<uint64_t>& joining, bool had_members,
                   const StepChange::Result& result, Turn& turn);

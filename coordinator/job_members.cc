@@ -12,7 +12,6 @@ namespace weir {
 namespace {
 
 constexpr absl::Duration kJoinTime = absl::Seconds(2);
-constexpr absl::Duration kOrphanSaveTime = absl::Minutes(5);
 
 absl::Duration Backoff(int failures, absl::Duration first, absl::Duration most) {
   return std::min(first * (int64_t{1} << std::min(failures, 20)), most);
@@ -230,37 +229,13 @@ void CoordinatedJob::EndLeases(Turn& turn) {
   AfterDeparture(why, turn);
 }
 
-// Nobody is left, for too long or because the job was stopped: what it has done is saved if it
-// asked for that. A stopped job is saved here and not by a worker, which would wait for a cut while
-// another is in a step that waits for it.
-void CoordinatedJob::TickOrphan(Turn& turn) {
-  if (!roster_.empty() || ending_orphan_) return;
-  if (!view_.stop() && turn.now() - orphaned_at_ < OrphanTtl(spec())) return;
-  ending_orphan_ = true;
-  const auto end = [](CoordinatedJob& job, Turn& later) {
-    job.ending_orphan_ = false;
-    if (!job.live() || !job.roster_.empty()) return;  // somebody has come meanwhile
-    job.End(v1::JOB_STATE_FAILED,
-            job.view_.stop() ? job.view_.message() : "orphaned: no worker came back", later);
-  };
-  const v1::CheckpointSpec& wanted = spec().checkpoint();
-  const bool saves = wanted.at_end() || wanted.every().unit_case() != v1::Extent::UNIT_NOT_SET;
-  if (!saves || view_.state() != v1::JOB_STATE_RUNNING) {
-    end(*this, turn);
-    return;
-  }
-  saver_.Request({}, turn.now() + kOrphanSaveTime,
-                 Reenter<absl::StatusOr<v1::SaveCheckpointReply>>(
-                     [end](CoordinatedJob& job, Turn& later, const auto&) { end(job, later); }),
-                 turn);
-}
-
 void CoordinatedJob::Tick(Turn& turn) {
   if (!live()) return;
   EndLeases(turn);
   barriers_.Expire(roster_, turn);
   if (live()) TickOrphan(turn);
   if (live()) AdmitJoining(turn);
+  if (live()) SettleStop(turn);
   if (live()) saver_.Tick(turn);
 }
 

@@ -24,6 +24,10 @@ namespace weir {
 //     +--+ (begun: a later step)   +--(refused, away, late)--> aborted: the failure
 class StepChange {
  public:
+  // So many steps behind the change's own, f, everybody goes by the new view: a push of f may have
+  // been held under the old one, but none of f + 1 counts without the new one.
+  static constexpr uint64_t kKnownAfter = 2;
+
   struct Options {
     uint64_t id = 0;  // unique in the run
     uint64_t run_id = 0;

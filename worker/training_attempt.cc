@@ -108,7 +108,7 @@ absl::Status TrainingAttempt::Start() {
 absl::Status TrainingAttempt::Train() {
   while (true) {
     WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
-    stopped_ = parts_.session.Info().stop;
+    stopped_ = StopsHere(parts_.session.Info());
     if (stopped_) return absl::OkStatus();
     const absl::StatusOr<FeedItem> item = feed_->Next(step_);
     stopped_ = absl::IsCancelled(item.status());
@@ -118,6 +118,11 @@ absl::Status TrainingAttempt::Train() {
     WEIR_RETURN_IF_ERROR(TrainStep(*item));
     WEIR_RETURN_IF_ERROR(AfterStep(item->position));
   }
+}
+
+// In `sync` all do the same steps, so that each of these is a whole one.
+bool TrainingAttempt::StopsHere(const JobInfo& info) const {
+  return info.stop && (!sync_ || step_ >= info.stop_step);
 }
 
 absl::Status TrainingAttempt::TrainStep(const FeedItem& item) {
@@ -250,7 +255,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   return summary;
 }
 
-// Stopped by command: the others may be at other steps, so nobody waits for anybody. The
+// Stopped by command: in `async` the others are at other steps, so nobody waits for anybody. The
 // coordinator saves the checkpoint when all have left, with the state that they push here.
 absl::StatusOr<RunSummary> TrainingAttempt::EndEarly() {
   spdlog::info("stopped by command step={}", step_);

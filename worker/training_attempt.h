@@ -28,6 +28,7 @@ class TrainingAttempt {
   absl::Status Start();
   absl::Status Initialise();
   absl::Status Train();
+  bool StopsHere(const JobInfo& info) const;
   absl::Status TrainStep(const FeedItem& item);
   absl::Status StepWithoutExamples();
   absl::Status AfterStep(double position);

@@ -19,6 +19,8 @@
 namespace weir {
 namespace {
 
+using ::testing::HasSubstr;
+
 constexpr absl::Duration kLong = absl::Minutes(2);
 
 // 200 examples: an epoch has 12 batches of 16 and one of 8. The first layer has two shards, one
@@ -90,6 +92,12 @@ class ClusterTraining : public testing::Test {
     StartWorker("local", {"--local", "--data-dir", folder_ / "local"}, settings);
     AwaitSuccess("local");
     return ReadSavedCheckpoint(folder_ / "local", "tiny");
+  }
+
+  void Stop(const std::string& job) {
+    WEIR_ASSERT_OK(cluster_->StartProgram("stop", "weir",
+                                          {"stop", job, "--coordinator", cluster_->coordinator()}));
+    AwaitSuccess("stop");
   }
 
   // Until the coordinator knows that so many servers live.
@@ -221,6 +229,30 @@ TEST_F(ClusterTraining, AJobThatGoesOnOnOtherServersEqualsOneThatWasNotInterrupt
   WEIR_ASSERT_OK_AND_ASSIGN(const auto on_three, Train("job", 2, resumed));
   EXPECT_EQ(Difference(on_three, whole), "");
   EXPECT_EQ(Holders(on_three), 3);
+}
+
+// What both have trained when they are stopped is what one process trains in so many steps.
+TEST_F(ClusterTraining, AStopEndsBothWorkersBeforeTheSameStepWithACheckpoint) {
+  StartCluster();
+  const Settings settings = {"data.batch.global=200", "log_every=1"};
+  const Settings endless = With(With(settings, "workers=2"), "epochs=100000");
+  for (const char* worker : {"a", "b"}) {
+    StartWorker(worker, {"--coordinator", cluster_->coordinator()}, endless);
+  }
+  for (const char* worker : {"a", "b"}) {
+    WEIR_ASSERT_OK(cluster_->WaitForLine(worker, "samples/s", kLong));
+  }
+  Stop("tiny");
+  for (const char* worker : {"a", "b"}) AwaitSuccess(worker);
+  WEIR_ASSERT_OK(cluster_->WaitForLine("coordinator", "job ends", kLong));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto both, ReadSavedCheckpoint(folder_ / "coordinator", "tiny"));
+  const std::string end = absl::StrCat("stopped by command step=", both.manifest.step());
+  EXPECT_THAT(cluster_->Output("a"), HasSubstr(end));
+  EXPECT_THAT(cluster_->Output("b"), HasSubstr(end));
+  EXPECT_EQ(both.manifest.examples(), 200 * both.manifest.step());
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const auto alone, TrainLocally(With(settings, absl::StrCat("steps=", both.manifest.step()))));
+  EXPECT_LE(RelativeDistance(both.Weights(), alone.Weights()), kEqual);
 }
 
 }  // namespace

@@ -338,6 +338,38 @@ TEST_F(CoordinatorMembers, StoppedJobTellsItsWorkersAndEndsWhenTheyHaveLeft) {
   EXPECT_THAT(View().message(), HasSubstr("stopped by command: too dear"));
 }
 
+// A push of step 41 may have been held without the news; none of 42 counts without it.
+TEST_F(CoordinatorMembers, StoppedSyncJobStopsBeforeTheSameStepEverywhere) {
+  RunJob(SyncJob(2), {1, 2});
+  WEIR_ASSERT_OK(Beat(1, 40));
+  const uint64_t generation = View().generation();
+  v1::StopJobRequest stop;
+  stop.set_job("job");
+  WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
+  ASSERT_THAT(servers_.commit.calls, SizeIs(2));
+  const v1::CommitStepRequest& commit = servers_.commit.calls[0].second;
+  EXPECT_EQ(commit.step(), 41);
+  EXPECT_EQ(commit.view().generation(), generation + 1);
+  EXPECT_TRUE(View().stop());
+  EXPECT_EQ(View().stop_step(), 43);
+  EXPECT_EQ(View().generation(), generation + 1);
+  WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop)) << "idempotent";
+  EXPECT_EQ(View().stop_step(), 43);
+}
+
+TEST_F(CoordinatorMembers, StoppedSyncJobStopsAlsoWhereNoStepCanBeAgreedOn) {
+  RunJob(SyncJob(2), {1, 2});
+  servers_.prepare.answer = [&](const auto&, const auto&) -> absl::StatusOr<v1::PrepareStepReply> {
+    EXPECT_EQ(View().stop_step(), ~uint64_t{0}) << "until then nobody stops";
+    return absl::UnavailableError("away");
+  };
+  v1::StopJobRequest stop;
+  stop.set_job("job");
+  WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
+  EXPECT_TRUE(View().stop());
+  EXPECT_EQ(View().stop_step(), 0);
+}
+
 TEST_F(CoordinatorMembers, WatchersGetWholeViewsInTheirOrder) {
   WEIR_ASSERT_OK(Join(1, SyncJob(2)));
   v1::WatchRequest request;

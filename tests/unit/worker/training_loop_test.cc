@@ -406,6 +406,17 @@ TEST_F(TrainingLoopTest, AJobStoppedByCommandIsLeftWithItsStatePushedForTheCoord
                             Not(Contains("barrier end"))));
 }
 
+TEST_F(TrainingLoopTest, AStoppedSyncJobIsLeftBeforeTheStepThatNobodyRuns) {
+  client_.before_push = [&](const PushOptions& options) {
+    session_.info.stop = options.step >= 1;
+    session_.info.stop_step = 3;
+    return absl::OkStatus();
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_TRUE(summary.stopped);
+  EXPECT_EQ(summary.steps, 3u);
+}
+
 TEST_F(TrainingLoopTest, ACheckpointThatFailsDoesNotCostTheEvaluation) {
   session_.saved = absl::ResourceExhaustedError("the disk is full");
   WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
