@@ -67,8 +67,8 @@ void CoordinatedJob::AddMember(uint64_t worker, uint64_t first_step) {
   view_.set_generation(last_generation_);
 }
 
-// In `sync` a new member counts from a step boundary that no server has passed. Everybody's step f
-// is divided among the old members, and waits for the new view; so the new one counts from f + 1.
+// In `sync` a new member counts from a step boundary that no server has passed, and at which all
+// old members know of it: they divide the data by the view that they have.
 void CoordinatedJob::AdmitJoining(Turn& turn) {
   const std::vector<uint64_t> joining = roster_.Joining();
   if (joining.empty() || change_ != nullptr || saver_.cutting() || turn.now() < admit_at_ ||
@@ -80,7 +80,7 @@ void CoordinatedJob::AdmitJoining(Turn& turn) {
   options.first_step = roster_.highest_step() + 1;
   options.deadline = turn.now() + kJoinTime;
   options.view_at = [joining, had_members](CoordinatedJob& job, uint64_t step) {
-    return job.ViewWith(joining, had_members ? step + 1 : step);
+    return job.ViewWith(joining, had_members ? step + StepChange::kKnownAfter : step);
   };
   StartChange(
       std::move(options),
@@ -111,7 +111,7 @@ void CoordinatedJob::OnAdmitted(const std::vector<uint64_t>& joining, bool had_m
                                        [&](uint64_t id) { return roster_.Find(id) != nullptr; });
   if (result.status.ok() && undisturbed) {
     for (const uint64_t id : joining) {
-      const uint64_t first_step = had_members ? result.step + 1 : result.step;
+      const uint64_t first_step = had_members ? result.step + StepChange::kKnownAfter : result.step;
       roster_.Admit(id, first_step);
       InsertMember(ChangeView(), roster_.Find(id)->rank, id, first_step);
       roster_.Touch(id, turn.now());

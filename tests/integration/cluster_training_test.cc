@@ -43,6 +43,11 @@ constexpr char kAdamWithACosineAfterAWarmUp[] =
 
 using Settings = std::vector<std::string>;
 
+Settings With(Settings settings, const std::string& one_more) {
+  settings.push_back(one_more);
+  return settings;
+}
+
 class ClusterTraining : public testing::Test {
  protected:
   // What a worker sets for itself, at the price of starting twice.
@@ -100,6 +105,22 @@ class ClusterTraining : public testing::Test {
     AwaitSuccess("stop");
   }
 
+  // What a stopped job has saved, of steps that are whole epochs. Returns their number.
+  uint64_t ExpectTrainedAsByOneProcess(const Settings& settings) {
+    EXPECT_THAT(cluster_->WaitForLine("coordinator", "job ends", kLong), IsOk());
+    const auto saved = ReadSavedCheckpoint(folder_ / "coordinator", "tiny");
+    EXPECT_THAT(saved, IsOk());
+    if (!saved.ok()) return 0;
+    const uint64_t steps = saved->manifest.step();
+    EXPECT_EQ(saved->manifest.examples(), 200 * steps);
+    const auto alone = TrainLocally(With(settings, absl::StrCat("steps=", steps)));
+    EXPECT_THAT(alone, IsOk());
+    if (alone.ok()) {
+      EXPECT_LE(RelativeDistance(saved->Weights(), alone->Weights()), kEqual);
+    }
+    return steps;
+  }
+
   // Until the coordinator knows that so many servers live.
   void AwaitLiveServers(int count) {
     WEIR_ASSERT_OK_AND_ASSIGN(
@@ -118,11 +139,6 @@ class ClusterTraining : public testing::Test {
   TempFolder folder_;
   std::unique_ptr<ProcessCluster> cluster_;
 };
-
-Settings With(Settings settings, const std::string& one_more) {
-  settings.push_back(one_more);
-  return settings;
-}
 
 // Servers that hold a part of a checkpoint.
 int Holders(const SavedCheckpoint& saved) {
@@ -231,6 +247,21 @@ TEST_F(ClusterTraining, AJobThatGoesOnOnOtherServersEqualsOneThatWasNotInterrupt
   EXPECT_EQ(Holders(on_three), 3);
 }
 
+// Every example of a step counts once: the old member's share is what the new one does not take.
+TEST_F(ClusterTraining, AWorkerThatJoinsLaterDoesNotChangeWhatIsTrained) {
+  StartCluster();
+  const Settings settings = {"data.batch.global=200", "log_every=1"};
+  Settings endless = With(With(settings, "workers=2"), "epochs=100000");
+  endless.push_back("min_workers=1");
+  StartWorker("a", {"--coordinator", cluster_->coordinator()}, endless);
+  WEIR_ASSERT_OK(cluster_->WaitForLine("a", "samples/s", kLong));
+  StartWorker("b", {"--coordinator", cluster_->coordinator()}, endless);
+  WEIR_ASSERT_OK(cluster_->WaitForLine("b", "samples/s", kLong));
+  Stop("tiny");
+  for (const char* worker : {"a", "b"}) AwaitSuccess(worker);
+  ExpectTrainedAsByOneProcess(settings);
+}
+
 // What both have trained when they are stopped is what one process trains in so many steps.
 TEST_F(ClusterTraining, AStopEndsBothWorkersBeforeTheSameStepWithACheckpoint) {
   StartCluster();
@@ -244,15 +275,11 @@ TEST_F(ClusterTraining, AStopEndsBothWorkersBeforeTheSameStepWithACheckpoint) {
   }
   Stop("tiny");
   for (const char* worker : {"a", "b"}) AwaitSuccess(worker);
-  WEIR_ASSERT_OK(cluster_->WaitForLine("coordinator", "job ends", kLong));
-  WEIR_ASSERT_OK_AND_ASSIGN(const auto both, ReadSavedCheckpoint(folder_ / "coordinator", "tiny"));
-  const std::string end = absl::StrCat("stopped by command step=", both.manifest.step());
-  EXPECT_THAT(cluster_->Output("a"), HasSubstr(end));
-  EXPECT_THAT(cluster_->Output("b"), HasSubstr(end));
-  EXPECT_EQ(both.manifest.examples(), 200 * both.manifest.step());
-  WEIR_ASSERT_OK_AND_ASSIGN(
-      const auto alone, TrainLocally(With(settings, absl::StrCat("steps=", both.manifest.step()))));
-  EXPECT_LE(RelativeDistance(both.Weights(), alone.Weights()), kEqual);
+  const uint64_t steps = ExpectTrainedAsByOneProcess(settings);
+  for (const char* worker : {"a", "b"}) {
+    EXPECT_THAT(cluster_->Output(worker),
+                HasSubstr(absl::StrCat("stopped by command step=", steps)));
+  }
 }
 
 }  // namespace

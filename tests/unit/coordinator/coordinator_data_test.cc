@@ -100,7 +100,7 @@ TEST_F(CoordinatorData, BarrierCountsWorkersNotMessages) {
   EXPECT_FALSE(Enter(1, "other", 1)->has_value());
 }
 
-// Workers 1 and 2 meet after 41 and 42 steps; worker 3 counts from step 42, so it comes after 43.
+// Workers 1 and 2 meet after 42 and 43 steps; worker 3 counts from step 43, so it comes after 44.
 TEST_F(CoordinatorData, OneThatJoinsBesideABarrierIsNotWaitedFor) {
   v1::JobSpec spec = SyncJob(3);
   spec.set_min_workers(2);
@@ -109,19 +109,19 @@ TEST_F(CoordinatorData, OneThatJoinsBesideABarrierIsNotWaitedFor) {
   const auto enter = [this](uint64_t worker, uint64_t step) {
     return Enter(worker, absl::StrCat("evaluate-", step), 1, absl::Minutes(1), step);
   };
-  const auto open = enter(1, 41);
+  const auto open = enter(1, 42);
   WEIR_ASSERT_OK(Join(3, spec));
-  ASSERT_EQ(View().members(2).first_step(), 42);
-  enter(2, 41);
+  ASSERT_EQ(View().members(2).first_step(), 43);
+  enter(2, 42);
   ASSERT_TRUE(open->has_value());
   EXPECT_EQ((**open)->members(), 2);
-  const auto next = enter(1, 42);
-  enter(2, 42);
-  EXPECT_TRUE(next->has_value());
-  const auto together = enter(1, 43);
+  const auto next = enter(1, 43);
   enter(2, 43);
+  EXPECT_TRUE(next->has_value());
+  const auto together = enter(1, 44);
+  enter(2, 44);
   EXPECT_FALSE(together->has_value());
-  enter(3, 43);
+  enter(3, 44);
   ASSERT_TRUE(together->has_value());
   EXPECT_EQ((**together)->sums().at("value"), 3);
   Enter(1, "all", 1);
