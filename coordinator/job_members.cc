@@ -77,7 +77,7 @@ void CoordinatedJob::AdmitJoining(Turn& turn) {
   }
   const bool had_members = view_.members_size() > 0;
   StepChange::Options options;
-  options.first_step = roster_.highest_step() + 1;
+  options.first_step = roster_.highest_step() + (had_members ? 1 : 0);
   options.deadline = turn.now() + kJoinTime;
   options.view_at = [joining, had_members](CoordinatedJob& job, uint64_t step) {
     return job.ViewWith(joining, had_members ? step + StepChange::kKnownAfter : step);

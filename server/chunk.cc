@@ -99,6 +99,7 @@ absl::Status Chunk::Load(uint64_t version, uint64_t examples, absl::Span<const s
 void Chunk::StartAt(uint64_t group_step) {
   MutexLock lock(mutex_);
   group_step_ = group_step;
+  accumulator_ = nullptr;
 }
 
 absl::StatusOr<ChunkOutcome> Chunk::Apply(const PushHeader& push, const ChunkValues& values,

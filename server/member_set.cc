@@ -30,6 +30,13 @@ MemberSet::MemberSet(const google::protobuf::RepeatedPtrField<v1::Member>& membe
                    [](const MemberInfo& a, const MemberInfo& b) { return a.rank < b.rank; });
 }
 
+uint64_t MemberSet::first_step() const {
+  return std::min_element(
+             members_.begin(), members_.end(),
+             [](const MemberInfo& a, const MemberInfo& b) { return a.first_step < b.first_step; })
+      ->first_step;
+}
+
 const MemberInfo* MemberSet::Find(WorkerId worker) const {
   const auto found = std::find_if(members_.begin(), members_.end(), [&](const MemberInfo& member) {
     return member.worker == worker;

@@ -32,6 +32,9 @@ class MemberSet {
   explicit MemberSet(const google::protobuf::RepeatedPtrField<v1::Member>& members);
 
   absl::Span<const MemberInfo> by_rank() const { return members_; }
+  bool empty() const { return members_.empty(); }
+  // The first step that waits for any of them; there are some.
+  uint64_t first_step() const;
   // nullptr: no member.
   const MemberInfo* Find(WorkerId worker) const;
 

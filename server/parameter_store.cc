@@ -81,6 +81,18 @@ void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
   for (const MemberInfo& member : before->by_rank()) {
     if (members_->Find(member.worker) == nullptr) DropWorker(member.worker, effects);
   }
+  if (plan_->sync() && !members_->empty()) SkipStepsOfNobody();
+}
+
+// Who would have run the steps before the members' first is gone, perhaps within a push that other
+// servers or chunks have counted: that step counts here as far as it has come.
+void ParameterStore::SkipStepsOfNobody() {
+  const uint64_t step = std::max(members_->first_step(), resume_.step());
+  if (!ledger_.IsBehind(step)) return;
+  std::vector<uint64_t> group_steps(plan_->groups().size(), step - resume_.step());
+  for (int g = 0; g < resume_.group_steps_size(); ++g) group_steps[g] += resume_.group_steps(g);
+  ledger_.Resume(group_steps, step);
+  chunks_.StartAt(group_steps);
 }
 
 void ParameterStore::DropWorker(WorkerId worker, StoreEffects& effects) {
@@ -280,8 +292,7 @@ absl::Status ParameterStore::LoadChunk(ShardId shard, uint64_t chunk, uint64_t v
   return chunks_.Load(shard, chunk, version, examples, weights, slots);
 }
 
-absl::Status ParameterStore::FinishRestore(absl::Span<const uint64_t> group_steps,
-                                           uint64_t /*examples: each chunk has its own*/) {
+absl::Status ParameterStore::FinishRestore(absl::Span<const uint64_t> group_steps) {
   MutexLock lock(mutex_);
   WEIR_RETURN_IF_ERROR(ended_);
   if (!trackers_.empty()) {

@@ -90,7 +90,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   // The job goes on from here. `group_steps`: [0] state's, then by group.
   // Chunks that were not loaded stay without values, and are not served.
   // Errors: FailedPrecondition - pushes have been taken already, or the attempt has ended.
-  absl::Status FinishRestore(absl::Span<const uint64_t> group_steps, uint64_t examples);
+  absl::Status FinishRestore(absl::Span<const uint64_t> group_steps);
 
  private:
   // What a push has to wait for before it is applied.
@@ -103,6 +103,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   // parameter_store.cc: views, ends, deadlines.
   void SetView(const v1::JobView& view, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SkipStepsOfNobody() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropWorker(WorkerId worker, StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteDeparture(WorkerId worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReconsiderSteps(StoreEffects& effects);

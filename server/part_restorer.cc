@@ -51,7 +51,7 @@ absl::Status Fill(ParameterStore& store, const PartRestorer::Options& options,
                request.checkpoint_id(), store.plan().shards().size());
   const v1::ResumePoint& resume = request.view().resume();
   const std::vector<uint64_t> group_steps(resume.group_steps().begin(), resume.group_steps().end());
-  return store.FinishRestore(group_steps, resume.examples());
+  return store.FinishRestore(group_steps);
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ void StepLedger::Resume(absl::Span<const uint64_t> group_steps, uint64_t step) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     groups_[g].next = g < group_steps.size() ? group_steps[g] : 0;
     groups_[g].steps_closed = step;
+    groups_[g].open = false;
+    groups_[g].closed_chunks = 0;
   }
   steps_begun_ = step;
 }
@@ -54,8 +56,9 @@ absl::StatusOr<bool> StepLedger::Open(const PushHeader& push) {
 
 bool StepLedger::CloseChunks(uint32_t group_index, uint64_t chunks) {
   Group& group = groups_[group_index];
+  if (!group.open) return false;
   group.closed_chunks += chunks;
-  if (!group.open || group.closed_chunks < group.chunks) return false;
+  if (group.closed_chunks < group.chunks) return false;
   group.closed_chunks = 0;
   group.open = false;
   group.steps_closed = group.step + 1;
@@ -70,6 +73,12 @@ void StepLedger::Reach(WorkerId worker, uint64_t step) {
 
 void StepLedger::Forget(WorkerId worker) {
   reached_.erase(worker);
+}
+
+bool StepLedger::IsBehind(uint64_t step) const {
+  return std::any_of(groups_.begin() + 1, groups_.end(), [&](const Group& group) {
+    return group.chunks > 0 && group.steps_closed < step;
+  });
 }
 
 uint64_t StepLedger::steps_closed() const {
@@ -92,10 +101,7 @@ absl::optional<StepLedger::OpenStep> StepLedger::OpenBelow(uint64_t step) const 
 
 bool StepLedger::AllClosedBelow(uint64_t step, const MemberSet& members) const {
   if (OpenBelow(step).has_value()) return false;
-  const bool every_group = std::all_of(groups_.begin() + 1, groups_.end(), [&](const Group& group) {
-    return group.chunks == 0 || group.steps_closed >= step;
-  });
-  return every_group || Behind(step, members).empty();
+  return !IsBehind(step) || Behind(step, members).empty();
 }
 
 std::vector<MemberInfo> StepLedger::Behind(uint64_t step, const MemberSet& members) const {

@@ -28,7 +28,7 @@ class StepLedger {
 
   explicit StepLedger(absl::Span<const GroupPlan> groups);
 
-  // Where a run goes on: group steps by group, [0] being state's.
+  // Where a run goes on: group steps by group, [0] being state's. What was open is not any more.
   void Resume(absl::Span<const uint64_t> group_steps, uint64_t step);
 
   // Opens the push's group step, or finds it open. False: the one before it is not closed here yet.
@@ -45,6 +45,8 @@ class StepLedger {
   uint64_t next_group_step(uint32_t group) const { return groups_[group].next; }
   // One more than the highest step seen; 0: none.
   uint64_t steps_begun() const { return steps_begun_; }
+  // True: some group has yet to close a step below `step`.
+  bool IsBehind(uint64_t step) const;
   // One more than the highest step that a group has closed.
   uint64_t steps_closed() const;
   // The lowest open step below `step`.

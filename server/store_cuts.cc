@@ -87,7 +87,8 @@ absl::Status ParameterStore::AbortStep(const v1::AbortStepRequest& request) {
 // applied but state; when that is done too, the boundary is there.
 void ParameterStore::TryChange(StoreEffects& effects) {
   if (!gate_.change().has_value() || !gate_.change()->committed || applying_ > 0) return;
-  if (!ledger_.AllClosedBelow(gate_.change()->step, *members_)) return;
+  // A step that its last member has left half pushed closes no more.
+  if (!members_->empty() && !ledger_.AllClosedBelow(gate_.change()->step, *members_)) return;
   const StepGate::Change change = gate_.Take();
   if (change.cut != 0) {
     kept_cut_ =

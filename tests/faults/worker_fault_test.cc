@@ -11,6 +11,7 @@
 namespace weir {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using WorkerFault = FaultTest;
@@ -103,6 +104,21 @@ TEST_F(WorkerFault, AnAsyncPushThatItsWorkersDeathHasTornIsNotApplied) {
   // 60 pushes of a, and the 10 of b that were whole.
   EXPECT_THAT(AwaitFinish("a"), HasSubstr("weight=1060 attempt=1 lost=0"));
   EXPECT_THAT(cluster_->Output("a"), Not(HasSubstr("failed")));
+}
+
+// Of step 10 nothing, or nothing whole, has arrived: its successor runs it, or goes on behind it.
+TEST_F(WorkerFault, TheOnlyWorkerKilledInsideAPushIsReplaced) {
+  StartCluster(2);
+  StartWorker("a", {"--workers", "1", "--steps", "20", "--step-ms", "100", "--hold-in", "10",
+                    "--hold-after-bytes", "300000"});
+  WEIR_ASSERT_OK(cluster_->WaitForLine("a", "holding after 300000 bytes", kSoon));
+  WEIR_ASSERT_OK(cluster_->Kill("a"));
+  // Its rank is taken until its lease has ended.
+  WEIR_ASSERT_OK(cluster_->WaitForLine("coordinator", "worker goes", kSoon));
+  StartWorker("b", {"--workers", "1", "--steps", "20"});
+  EXPECT_THAT(AwaitFinish("b"), AnyOf(HasSubstr("weight=20 attempt=1 lost=0"),
+                                      HasSubstr("weight=19 attempt=1 lost=0")));
+  EXPECT_THAT(cluster_->Output("b"), Not(HasSubstr("failed")));
 }
 
 TEST_F(WorkerFault, AWorkerWhoseDataEndsEarlierLeavesAndTheOthersFinish) {

@@ -159,7 +159,7 @@ TEST_F(AsyncCut, RestoresIntoAnEqualStore) {
     }
   }
   EXPECT_TRUE(IsNotInitialised(Pull(maker.Pull(maker.SegmentsOf(0))).get().status()));
-  WEIR_ASSERT_OK(store->FinishRestore(cut.get()->group_steps, cut.get()->examples));
+  WEIR_ASSERT_OK(store->FinishRestore(cut.get()->group_steps));
   adam.edit().set_state(v1::JOB_STATE_RUNNING);
   WEIR_ASSERT_OK(server->ApplyView(adam.NextVersion().Make()));
   push(1);
