@@ -117,6 +117,10 @@ absl::Status Coordinator::LoadJob(const std::string& key,
   WEIR_RETURN_IF_ERROR(Parse(kept, key, record));
   WEIR_RETURN_IF_ERROR(Parse(kept, absl::StrCat("declaration/", run), declaration));
   WEIR_RETURN_IF_ERROR(Parse(kept, absl::StrCat("ranges/", run), ranges));
+  const uint32_t ranks = std::max(1u, record.view().spec().workers());
+  for (const v1::WorkerRecord& worker : record.workers()) {
+    if (worker.rank() >= ranks) return Damaged(key);
+  }
   if (record.view().run_id() == 0) return Damaged(key);
   jobs_[record.view().run_id()] =
       std::make_unique<CoordinatedJob>(*context_, record, declaration, ranges, turn);

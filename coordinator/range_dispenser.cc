@@ -168,6 +168,7 @@ uint64_t RangeDispenser::HeldExamples(uint64_t worker) const {
 void RangeDispenser::Return(uint64_t worker) {
   const auto found = holders_.find(worker);
   if (found == holders_.end()) return;
+  Drop(found->second, found->second.reported);  // also of what it had reported while frozen
   for (const v1::DataRange& range : found->second.held) returned_.push_back(range);
   holders_.erase(found);
 }

@@ -124,6 +124,19 @@ TEST_F(CoordinatorCheckpoints, AsyncCutIsOfTheMarksOfAllAndKeepsTheDataPosition)
   EXPECT_THAT(more.ranges(), SizeIs(1));
 }
 
+TEST_F(CoordinatorCheckpoints, ExamplesThatTheDeadReportedWhileACutWasMarkedAreNotGivenOutAgain) {
+  RunJob(AsyncJob(2), {1, 2});
+  WEIR_ASSERT_OK(Take(1, 1, 50));  // 0 .. 50
+  WEIR_ASSERT_OK(Take(2, 1, 30));  // 50 .. 80
+  const auto saved = Save();
+  WEIR_ASSERT_OK(Take(1, 2, 50, 20));
+  WEIR_ASSERT_OK(Leave(1, false, "power"));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto taken, Take(2, 2, 30, 30));
+  ASSERT_THAT(taken.ranges(), SizeIs(1));
+  EXPECT_EQ(taken.ranges(0).first(), 20);
+  EXPECT_EQ(taken.ranges(0).end(), 50);
+}
+
 TEST_F(CoordinatorCheckpoints, LostMarkIsWaitedForInVainAndTheCutTriedAgain) {
   RunJob(AsyncJob(2), {1, 2});
   const auto saved = Save();
