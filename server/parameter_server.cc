@@ -82,7 +82,9 @@ absl::Status ParameterServer::ApplyView(const v1::JobView& view) {
     if (std::find(gone_.begin(), gone_.end(), view.run_id()) != gone_.end())
       return absl::OkStatus();
     Job& job = jobs_[view.run_id()];
-    if (job.version >= view.version() && job.version != 0) return job.no_store;
+    if (job.version >= view.version() && job.version != 0) {
+      return placed ? job.no_store : absl::OkStatus();
+    }
     job.version = view.version();
     if (!placed && job.store != nullptr && job.store->attempt() < view.attempt()) {
       rolled_back = std::exchange(job.store, nullptr);

@@ -111,6 +111,12 @@ TEST_F(ParameterServerTest, WhoeverBringsAViewSecondFindsItsStoreMade) {
   }
 }
 
+TEST_F(ParameterServerTest, AViewOfAJobWithoutVariablesIsTakenAsOftenAsItComes) {
+  const v1::JobView empty = ViewMaker().view();
+  WEIR_EXPECT_OK(server->ApplyView(empty));
+  WEIR_EXPECT_OK(server->ApplyView(empty));
+}
+
 TEST_F(ParameterServerTest, AViewOfALowerTermIsRefused) {
   view.edit().set_term(3);
   StartJob(view);

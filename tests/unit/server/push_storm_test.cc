@@ -16,19 +16,20 @@ constexpr int kWorkers = 4;
 
 class PushStorm : public ::testing::Test {
  protected:
-  void Start(bool sync) {
+  void Start(bool sync, uint64_t size = kElements) {
+    elements = size;
     server =
         std::make_unique<ParameterServer>(ParameterServer::Options{.name = "weir-server-0",
                                                                    .incarnation = kServer,
                                                                    .clock = &Clock::Real(),
                                                                    .executor = executor.get()});
     if (sync) view.Sync();
-    view.AddVariable("w", kElements);
+    view.AddVariable("w", elements);
     for (int w = 1; w <= kWorkers; ++w) view.AddMember(w);
     WEIR_ASSERT_OK(server->ApplyView(view.Make()));
     const RequestMaker maker(view, 1);
     WEIR_ASSERT_OK(CallAndWait<v1::AssignReply>([&](auto done) {
-      server->Assign(maker.Assign(maker.SegmentsOf(0)), PayloadOf(Filled(kElements, 0)), Later(),
+      server->Assign(maker.Assign(maker.SegmentsOf(0)), PayloadOf(Filled(elements, 0)), Later(),
                      std::move(done));
     }));
     view.edit().set_state(v1::JOB_STATE_RUNNING);
@@ -77,6 +78,7 @@ class PushStorm : public ::testing::Test {
   }
 
   std::unique_ptr<Executor> executor = Executor::CreatePool(2);
+  uint64_t elements = 0;
   ViewMaker view;
   std::unique_ptr<ParameterServer> server;
 };
@@ -106,8 +108,11 @@ TEST_F(PushStorm, AfterRetriesAndDuplicatesTheWeightsAreTheExactSum) {
   EXPECT_EQ(Weights(), Filled(kElements, -20840));
 }
 
+// Of chunks as large as a job's, whose update takes longer than a switch of threads.
 TEST_F(PushStorm, APullNeverReturnsATornChunk) {
-  Start(/*sync=*/false);
+  view.chunk_bytes = 128 << 10;
+  view.shard_bytes = 256 << 10;
+  Start(/*sync=*/false, /*size=*/100000);
   std::atomic<bool> done{false};
   std::atomic<int> pulls{0};
   std::thread reader([&] {
@@ -132,7 +137,7 @@ TEST_F(PushStorm, APullNeverReturnsATornChunk) {
       for (uint64_t sequence = 1; sequence <= 500; ++sequence) {
         ASSERT_THAT(CallAndWait<v1::PushReply>([&](auto answer) {
                       server->Push(maker.Push(maker.SegmentsOf(0), sequence),
-                                   PayloadOf(Filled(kElements, 1)), Later(), std::move(answer));
+                                   PayloadOf(Filled(elements, 1)), Later(), std::move(answer));
                     }),
                     IsOk());
       }
@@ -141,7 +146,7 @@ TEST_F(PushStorm, APullNeverReturnsATornChunk) {
   for (std::thread& writer : writers) writer.join();
   done = true;
   reader.join();
-  EXPECT_EQ(Weights(), Filled(kElements, -1000));
+  EXPECT_EQ(Weights(), Filled(elements, -1000));
 }
 
 TEST_F(PushStorm, SyncStepsOfFourThreadsGiveTheMeanOfEachStep) {
@@ -155,7 +160,7 @@ TEST_F(PushStorm, SyncStepsOfFourThreadsGiveTheMeanOfEachStep) {
         // All shards in flight at once, each in a message of its own and twice.
         std::vector<std::thread> messages;
         for (const v1::Segment& segment : maker.SegmentsOf(0)) {
-          messages.emplace_back([&, segment] {
+          const auto send = [&, segment] {
             const auto pulled = CallAndWait<PullResult>([&](auto answer) {
               server->PushPull(maker.Push({segment}, step + 1),
                                PayloadOf(Filled(segment.count(), static_cast<float>(4 * w))),
@@ -165,7 +170,9 @@ TEST_F(PushStorm, SyncStepsOfFourThreadsGiveTheMeanOfEachStep) {
             // (4 + 8 + 12 + 16) / 4 = 10 each step
             EXPECT_EQ(ValuesOf<float>(pulled->payload),
                       Filled(segment.count(), -10.0f * static_cast<float>(step + 1)));
-          });
+          };
+          messages.emplace_back(send);
+          messages.emplace_back(send);
         }
         for (std::thread& message : messages) message.join();
       }
