@@ -27,11 +27,15 @@ absl::Status ProcessGroup::Start(const std::string& name, const ChildOptions& op
   if (Runs(name)) return absl::AlreadyExistsError(absl::StrCat(name, " runs already"));
   std::error_code error;
   std::filesystem::create_directories(options_.log_folder, error);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat(options_.log_folder, ": cannot be made: ", error.message()));
+  }
   const std::string path = absl::StrCat(options_.log_folder, "/", name, ".log");
   Child child;
   child.log.reset(std::fopen(path.c_str(), "ae"));
   if (child.log == nullptr) {
-    return absl::InternalError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
   }
   WEIR_ASSIGN_OR_RETURN(child.process, ChildProcess::Start(options));
   last_lines_[name].clear();

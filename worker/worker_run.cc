@@ -84,6 +84,14 @@ uint64_t ParameterElements(const Declaration& declaration) {
   return elements;
 }
 
+absl::Status WriteResolvedJob(const v1::JobSpec& spec, const std::string& path) {
+  std::ofstream file(path);
+  file << weir::PrintJob(spec);
+  file.close();
+  if (file.fail()) return absl::UnavailableError(absl::StrCat("cannot write ", path));
+  return absl::OkStatus();
+}
+
 bool IsLowest(const JobInfo& info) {
   return info.members.empty() || info.members.front().rank == info.rank;
 }
@@ -221,7 +229,7 @@ absl::StatusOr<RunSummary> WorkerRun::RunLoop(Loaded& loaded, JobSession& sessio
   logging.display = options_.display;
   logging.terminal = options_.terminal;
   WEIR_ASSIGN_OR_RETURN(const auto log, ProgressLog::Create(logging, session, clock_));
-  if (IsLowest(info)) std::ofstream(run_dir_ + "/job.yaml") << weir::PrintJob(spec);
+  if (IsLowest(info)) WEIR_RETURN_IF_ERROR(WriteResolvedJob(spec, run_dir_ + "/job.yaml"));
   BatchMaker train(loaded.train, BatchOptionsOf(spec, loaded.train));
   BatchMaker test(loaded.test, BatchOptionsOf(spec, loaded.train));
   return TrainingLoop(TrainingParts{spec, session, client, *loaded.runner, train, test,

@@ -11,6 +11,7 @@
 
 #include "rpc/errors.h"
 #include "tests/support/client_values.h"
+#include "tests/support/eventually.h"
 #include "tests/support/hand_made_view.h"
 #include "tests/support/mini_cluster.h"
 #include "tests/support/status_matchers.h"
@@ -216,7 +217,7 @@ TEST_F(ClusterClient, TrainingGoesOnWhileTheCoordinatorIsRestarted) {
   });
   WEIR_EXPECT_OK(cluster_->RestartCoordinator());
   const uint64_t before = pushes;
-  while (pushes < before + 20) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_TRUE(Eventually([&] { return pushes >= before + 20; }));
   EXPECT_THAT(jobs[0].session->Barrier("after", {}, {absl::Seconds(30)}), IsOk());
   stop = true;
   training.join();

@@ -85,6 +85,8 @@ class JobSession {
   // Errors: FailedPrecondition - finished or failed, with its message; Aborted - no longer a
   // member; DeadlineExceeded - says what is missing.
   virtual absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration timeout) = 0;
+  // Errors: Aborted - this worker is not the initialiser any more, or no member; DeadlineExceeded -
+  // the coordinator did not answer.
   virtual absl::Status ReportInitialised() = 0;
 
   // Returns when the job is in another attempt than this one. Errors: Aborted - no longer a member,
@@ -92,6 +94,8 @@ class JobSession {
   virtual absl::Status WaitForOtherAttempt(uint64_t attempt, absl::Duration timeout) = 0;
 
   // Counts workers. Names are unique within an attempt.
+  // Errors: Aborted - the job was rolled back, or this worker is no member; DeadlineExceeded -
+  // names who is missing; Unavailable - the coordinator is away for longer than the timeout.
   virtual absl::StatusOr<BarrierResult> Barrier(const std::string& name,
                                                 const std::map<std::string, double>& values,
                                                 const BarrierOptions& options) = 0;
@@ -104,10 +108,13 @@ class JobSession {
   virtual void ReportProgress(const Progress& progress) = 0;  // never waits
 
   // Asks for a checkpoint and waits until it is committed. Returns its id.
+  // Errors: Aborted - the job was rolled back meanwhile; Unimplemented - a local job without a data
+  // folder; ResourceExhausted - no room; DeadlineExceeded. The checkpoints before it stay.
   virtual absl::StatusOr<std::string> SaveCheckpoint(
       const std::map<std::string, double>& metrics) = 0;
 
   // finished: the job is done, as far as this worker knows. Else it gives up, and says why.
+  // Errors: DeadlineExceeded, Unavailable - the coordinator did not hear it; the lease ends then.
   virtual absl::Status Leave(bool finished, const std::string& reason) = 0;
 };
 

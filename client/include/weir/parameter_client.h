@@ -63,7 +63,7 @@ class PendingPush {
 // Thread-safe, but pushes of one group are made one after another, at most two under way at once.
 //
 // Every call ends in a result or, by its timeout, in a status that names who was waited for.
-// Errors common to all: InvalidArgument - an item's variable, size or dtype, a gradient that is not
+// Errors common to all: InvalidArgument - an item's variable, group or size, a gradient that is not
 // finite (named; nothing was sent), a bad weight; Aborted - the job was rolled back or this worker
 // is no longer a member (JobSession::Info has the step to resume from); FailedPrecondition - the
 // job has ended; DeadlineExceeded - who is missing. Outages shorter than the timeout are retried
