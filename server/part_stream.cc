@@ -31,15 +31,10 @@ absl::Status PartStream::Write(uint64_t chunk, absl::string_view record) {
 }
 
 bool PartStream::WaitForWrite(absl::Duration timeout) {
+  const absl::Time deadline = clock_.Now() + timeout;
   MutexLock lock(mutex_);
-  while (writing_) {
-    if (timeout == absl::InfiniteDuration()) {
-      written_.Wait(mutex_);
-    } else if (!written_.WaitFor(mutex_, timeout)) {
-      return !writing_;
-    }
-  }
-  return true;
+  while (writing_ && clock_.Now() < deadline) written_.WaitFor(mutex_, deadline - clock_.Now());
+  return !writing_;
 }
 
 void PartStream::OnWriteDone(bool ok) {

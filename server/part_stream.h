@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/clock.h"
 #include "common/mutex.h"
 #include "weir/v1/server_control.pb.h"
 
@@ -19,9 +20,9 @@ namespace weir {
 // used from one thread.
 class PartStream final : public grpc::ServerWriteReactor<v1::FetchPartReply> {
  public:
-  // `patience`: for how long a record may wait to be taken. `context` is the call's.
-  PartStream(grpc::CallbackServerContext* context, absl::Duration patience)
-      : context_(context), patience_(patience) {}
+  // `patience`: for how long a record may wait to be taken. Borrows all of the call.
+  PartStream(grpc::CallbackServerContext* context, const Clock& clock, absl::Duration patience)
+      : context_(context), clock_(clock), patience_(patience) {}
 
   // Returns when gRPC has taken the record. Cancelled: the caller is gone. DeadlineExceeded: it
   // has taken nothing for too long, and is told Cancelled.
@@ -36,6 +37,7 @@ class PartStream final : public grpc::ServerWriteReactor<v1::FetchPartReply> {
   bool WaitForWrite(absl::Duration timeout);
 
   grpc::CallbackServerContext* const context_;
+  const Clock& clock_;
   const absl::Duration patience_;
   v1::FetchPartReply reply_;
   Mutex mutex_;

@@ -91,7 +91,7 @@ grpc::ServerUnaryReactor* ServerControlService::Restore(grpc::CallbackServerCont
 grpc::ServerWriteReactor<v1::FetchPartReply>* ServerControlService::FetchPart(
     grpc::CallbackServerContext* context, const v1::FetchPartRequest* request) {
   // Deletes itself, as gRPC's reactors do.
-  auto* stream = new PartStream(context, options_.fetch_patience);
+  auto* stream = new PartStream(context, *options_.clock, options_.fetch_patience);
   if (options_.parts == nullptr) {
     stream->Finish(ToGrpcStatus(NoCheckpoints()));
     return stream;

@@ -149,7 +149,8 @@ absl::StatusOr<bool> CountingWorker::FillGradients() {
 
 absl::StatusOr<bool> CountingWorker::FillFromData() {
   if (ranges_.empty()) {
-    WEIR_ASSIGN_OR_RETURN(const TakenRanges taken, job_.session->TakeRanges(4 * options_.batch));
+    WEIR_ASSIGN_OR_RETURN(const TakenRanges taken,
+                          job_.session->TakeRanges(4 * options_.batch, options_.timeout));
     ranges_.assign(taken.ranges.begin(), taken.ranges.end());
     end_of_data_ = taken.end_of_data;
     if (ranges_.empty()) return false;
