@@ -25,8 +25,11 @@ struct Piece {
   uint32_t element_bytes = 0;
   const std::byte* source = nullptr;  // pushed from; nullptr: absent, or a pull
   std::byte* destination = nullptr;   // pulled into; nullptr: a push without an answer
+  // Of a collective, where `shard` is the piece's index: the run comes once in each block.
+  uint64_t blocks = 1;
+  uint64_t block_bytes = 0;
 
-  uint64_t data_bytes() const { return elements * element_bytes; }
+  uint64_t data_bytes() const { return blocks * elements * element_bytes; }
   // Of payload, in the direction that has more of it.
   uint64_t wire_bytes() const {
     return source != nullptr || destination != nullptr ? data_bytes() : 0;

@@ -12,7 +12,7 @@ Verdict Judge(const absl::Status& answer, bool follows_attempts) {
     case absl::StatusCode::kDeadlineExceeded:
       return Verdict::kBackOff;
     case absl::StatusCode::kAborted:
-      if (IsNotAMember(answer)) return Verdict::kFail;
+      if (IsNotAMember(answer) || IsMemberLeft(answer)) return Verdict::kFail;
       if (IsStaleAttempt(answer)) {
         return follows_attempts ? Verdict::kAwaitView : Verdict::kFail;
       }

@@ -86,4 +86,13 @@ std::unique_ptr<PendingPush> RoutedParameterClient::StartPushPull(
   return std::make_unique<TransferUnderWay>(std::move(outcome));
 }
 
+absl::StatusOr<ReduceStats> RoutedParameterClient::Reduce(absl::Span<const std::byte> data,
+                                                          const ReduceOptions& options,
+                                                          std::vector<std::byte>& result) {
+  auto outcome = std::make_shared<Outcome>();
+  engine_->StartReduce(data, options, result, Outcome::SetBy(outcome));
+  WEIR_ASSIGN_OR_RETURN(const TransferResult reduced, outcome->Wait());
+  return reduced.reduced;
+}
+
 }  // namespace weir

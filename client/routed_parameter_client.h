@@ -28,6 +28,8 @@ class RoutedParameterClient final : public ParameterClient {
   std::unique_ptr<PendingPush> StartPushPull(absl::Span<const PushItem> gradients,
                                              absl::Span<const PullItem> into,
                                              const PushOptions& options) override;
+  absl::StatusOr<ReduceStats> Reduce(absl::Span<const std::byte> data, const ReduceOptions& options,
+                                     std::vector<std::byte>& result) override;
 
  private:
   const std::shared_ptr<TransferEngine> engine_;  // shared with its callbacks

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/collective_transfer.h"
 #include "client/message_cutter.h"
 #include "client/routes.h"
 #include "common/executor.h"
@@ -26,7 +27,7 @@
 
 namespace weir {
 
-enum class Call { kPull, kPush, kPushPull, kAssign };
+enum class Call { kPull, kPush, kPushPull, kAssign, kReduce };
 
 struct TransferResult {
   uint64_t examples = 0;  // highest that the pulled weights have had applied
@@ -34,6 +35,7 @@ struct TransferResult {
   uint64_t staleness = 0;
   uint64_t push_messages = 0;
   uint64_t repeated_messages = 0;  // of them, those all of whose chunks had been counted before
+  ReduceStats reduced;
 };
 
 // One operation. Guarded by the engine's mutex.
@@ -45,6 +47,7 @@ struct Transfer {
   bool pushes = false;
   v1::PushRequest push;  // of a push: the header without context and segments
   uint64_t pull_step = 0;
+  std::unique_ptr<CollectiveTransfer> collective;  // null: it is none
   uint64_t attempt = 0;
   absl::Time started;
   absl::Time deadline;

@@ -127,7 +127,8 @@ void TransferEngine::TakeFailure(WireMessage* message, const absl::Status& statu
       WaitToResend(message, MessageState::kBackingOff, message->backoff->Next());
       return;
     default:
-      if (absl::IsAborted(status)) over_ = std::max(over_, transfer->attempt);
+      if (absl::IsAborted(status) && !IsMemberLeft(status))
+        over_ = std::max(over_, transfer->attempt);
       Fail(transfer, FinalStatus(status, transfer->last_problem), effects);
       Settle(message, effects);
   }
@@ -164,14 +165,13 @@ void TransferEngine::Requeue(WireMessage* message, Effects& effects) {
   }
   message->timer = TimerId::kNone;
   message->state = MessageState::kQueued;
-  const v1::ShardMap& map = routes_->view().shard_map();
-  const uint32_t server = map.server_of_shard(static_cast<int>(message->pieces.front().shard));
-  const bool together =
-      std::all_of(message->pieces.begin(), message->pieces.end(), [&](const Piece& piece) {
-        return map.server_of_shard(static_cast<int>(piece.shard)) == server;
-      });
+  const v1::ServerInfo& server = ServerOf(message->call, message->pieces.front());
+  bool together = true;
+  for (const Piece& piece : message->pieces) {
+    together = together && &ServerOf(message->call, piece) == &server;
+  }
   if (together) {
-    message->lane = LaneOf(map.servers(static_cast<int>(server)));
+    message->lane = LaneOf(server);
     message->lane->again.push_back(message);
     effects.to_pump.push_back(message->lane);
     return;

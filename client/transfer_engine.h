@@ -64,6 +64,8 @@ class TransferEngine final : public ViewListener,
   void StartPush(absl::Span<const PushItem> items, absl::Span<const PullItem> into,
                  const PushOptions& options, Done done);
   void StartAssign(absl::Span<const PushItem> values, absl::Duration timeout, Done done);
+  void StartReduce(absl::Span<const std::byte> data, const ReduceOptions& options,
+                   std::vector<std::byte>& result, Done done);
 
   // Ends every transfer with Cancelled, and waits for that. Nothing can be started afterwards.
   void Shutdown();
@@ -100,12 +102,21 @@ class TransferEngine final : public ViewListener,
   std::string ServersWaitedFor(const Transfer& transfer) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Collectives (transfer_reduce.cc).
+  absl::Status BeginReduce(Transfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeReduce(WireMessage* message, absl::StatusOr<ReduceResult> answer);
+  void TakeAgreement(const WireMessage& message, const ReduceResult& answer, Effects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // Views (transfer_views.cc).
   void TakeView(std::shared_ptr<const Routes> routes, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EndedBy(const Routes& routes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkCut(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveOldLanes(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The one that takes a piece now.
+  const v1::ServerInfo& ServerOf(Call call, const Piece& piece) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Distribute(const std::shared_ptr<Transfer>& transfer, Call call,
                   absl::Span<const Piece> pieces, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -120,6 +131,8 @@ class TransferEngine final : public ViewListener,
   WireMessage* NextMessage(const std::shared_ptr<Lane>& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   WireMessage* Cut(const std::shared_ptr<Lane>& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Send(WireMessage* message);
+  v1::RequestContext ContextOf(const WireMessage& message) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename Request>
   Request HeaderOf(const WireMessage& message, Request request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -157,6 +170,10 @@ class TransferEngine final : public ViewListener,
   PushLedger ledger_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> have_versions_ ABSL_GUARDED_BY(mutex_);  // by chunk; 0: not pulled yet
   absl::flat_hash_set<std::shared_ptr<Transfer>> transfers_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_collective_ ABSL_GUARDED_BY(mutex_) = 0;  // sequence
+  // The step whose collective 0 has been answered, and the generation in which: 0: none.
+  uint64_t open_step_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t step_generation_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_message_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, std::unique_ptr<WireMessage>> messages_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<LaneKey, std::shared_ptr<Lane>> lanes_ ABSL_GUARDED_BY(mutex_);

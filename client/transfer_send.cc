@@ -166,9 +166,16 @@ WireMessage* TransferEngine::Cut(const std::shared_ptr<Lane>& lane) {
   message->id = ++last_message_;
   message->transfer = batch.transfer;
   message->call = batch.call;
-  message->pieces = TakeMessage(
-      batch.pieces, std::min(lane->payload_bytes, std::max<uint64_t>(lane->credit_bytes, 1)));
-  message->bytes = WireBytes(message->pieces);
+  if (batch.call == Call::kReduce) {  // one a message, as it was cut
+    message->pieces = {batch.pieces.front()};
+    batch.pieces.pop_front();
+  } else {
+    message->pieces = TakeMessage(
+        batch.pieces, std::min(lane->payload_bytes, std::max<uint64_t>(lane->credit_bytes, 1)));
+  }
+  message->bytes = batch.call == Call::kReduce
+                       ? message->transfer->collective->WireBytes(message->pieces.front())
+                       : WireBytes(message->pieces);
   message->lane = lane;
   if (batch.pieces.empty()) {
     lane->fresh.pop_front();  // the message takes its place in `open`
@@ -178,16 +185,21 @@ WireMessage* TransferEngine::Cut(const std::shared_ptr<Lane>& lane) {
   return (messages_[message->id] = std::move(message)).get();
 }
 
-template <typename Request>
-Request TransferEngine::HeaderOf(const WireMessage& message, Request request) {
+v1::RequestContext TransferEngine::ContextOf(const WireMessage& message) const {
   const v1::JobView& view = message.routes->view();
-  v1::RequestContext& context = *request.mutable_context();
+  v1::RequestContext context;
   context.set_run_id(view.run_id());
   context.set_attempt(view.attempt());
   context.set_generation(view.generation());
   context.set_shard_map_version(view.shard_map().version());
   context.set_worker(options_.worker);
   context.set_server_incarnation(message.lane->server.incarnation());
+  return context;
+}
+
+template <typename Request>
+Request TransferEngine::HeaderOf(const WireMessage& message, Request request) {
+  *request.mutable_context() = ContextOf(message);
   const bool pushes = message.call == Call::kPush || message.call == Call::kPushPull;
   for (const Piece& piece : message.pieces) {
     v1::Segment& segment = *request.add_segments();
@@ -236,17 +248,23 @@ Payload TransferEngine::PayloadOf(const WireMessage& message) {
   }
   hold->small.reserve(small_bytes);  // never moves: slices point into it
   std::vector<Payload::Slice> slices;
-  for (const Piece& piece : message.pieces) {
-    if (piece.source == nullptr) continue;
-    const std::byte* data = piece.source;
-    if (piece.data_bytes() < kSmallBytes) {
-      data = hold->small.data() + hold->small.size();
-      hold->small.insert(hold->small.end(), piece.source, piece.source + piece.data_bytes());
+  const auto append = [&](const std::byte* data, uint64_t bytes, bool copy) {
+    if (bytes == 0) return;
+    if (copy) {
+      hold->small.insert(hold->small.end(), data, data + bytes);
+      data = hold->small.data() + hold->small.size() - bytes;
     }
     if (!slices.empty() && slices.back().data + slices.back().size == data) {
-      slices.back().size += piece.data_bytes();
+      slices.back().size += bytes;
     } else {
-      slices.push_back({data, piece.data_bytes()});
+      slices.push_back({data, bytes});
+    }
+  };
+  for (const Piece& piece : message.pieces) {
+    if (piece.source == nullptr) continue;
+    for (uint64_t block = 0; block < piece.blocks; ++block) {
+      append(piece.source + block * piece.block_bytes, piece.data_bytes() / piece.blocks,
+             piece.data_bytes() < kSmallBytes);
     }
   }
   Payload payload;
@@ -265,12 +283,16 @@ void TransferEngine::Send(WireMessage* message) {
   v1::PullRequest pull;
   v1::PushRequest push;
   v1::AssignRequest assign;
+  v1::ReduceRequest reduce;
   {
     MutexLock lock(mutex_);
     endpoint = message->lane->endpoint;
     if (message->call == Call::kPull) {
       pull.set_step(message->transfer->pull_step);
       pull = HeaderOf(*message, std::move(pull));
+    } else if (message->call == Call::kReduce) {
+      reduce = message->transfer->collective->RequestOf(message->pieces.front());
+      *reduce.mutable_context() = ContextOf(*message);
     } else if (message->call == Call::kAssign) {
       assign = HeaderOf(*message, std::move(assign));
     } else {
@@ -301,6 +323,12 @@ void TransferEngine::Send(WireMessage* message) {
                          [self, message](absl::StatusOr<PullResult> answer) {
                            self->TakePull(message, std::move(answer));
                          });
+      break;
+    case Call::kReduce:
+      endpoint->Reduce(reduce, std::move(payload), deadline,
+                       [self, message](absl::StatusOr<ReduceResult> answer) {
+                         self->TakeReduce(message, std::move(answer));
+                       });
       break;
     case Call::kPush:
       endpoint->Push(push, std::move(payload), deadline,

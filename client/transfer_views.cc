@@ -54,6 +54,7 @@ void TransferEngine::Adopt(uint64_t attempt) {
     if (attempt == attempt_ || routes_ == nullptr) return;
     FailAll(StaleAttempt(attempt_, attempt), effects);
     attempt_ = attempt;
+    step_generation_ = 0;
     ledger_ = PushLedger(static_cast<size_t>(routes_->view().declaration().groups_size()) + 1);
     std::fill(have_versions_.begin(), have_versions_.end(), 0);
     MarkCut(effects);
@@ -133,15 +134,18 @@ void TransferEngine::LeaveOldLanes(Effects& effects) {
   for (WireMessage* message : to_requeue) Requeue(message, effects);
 }
 
+const v1::ServerInfo& TransferEngine::ServerOf(Call call, const Piece& piece) const {
+  if (call != Call::kReduce) return routes_->server_of(piece.shard);
+  const v1::JobView& view = routes_->view();
+  return view.shard_map().servers(static_cast<int>(ServerOfPiece(view, piece.shard)));
+}
+
 void TransferEngine::Distribute(const std::shared_ptr<Transfer>& transfer, Call call,
                                 absl::Span<const Piece> pieces, Effects& effects) {
-  absl::flat_hash_map<uint32_t, std::deque<Piece>> by_server;
-  const v1::ShardMap& map = routes_->view().shard_map();
-  for (const Piece& piece : pieces) {
-    by_server[map.server_of_shard(static_cast<int>(piece.shard))].push_back(piece);
-  }
+  absl::flat_hash_map<const v1::ServerInfo*, std::deque<Piece>> by_server;
+  for (const Piece& piece : pieces) by_server[&ServerOf(call, piece)].push_back(piece);
   for (auto& [server, its_pieces] : by_server) {
-    std::shared_ptr<Lane> lane = LaneOf(map.servers(static_cast<int>(server)));
+    std::shared_ptr<Lane> lane = LaneOf(*server);
     lane->fresh.push_back({transfer, call, std::move(its_pieces)});
     ++transfer->open;
     effects.to_pump.push_back(std::move(lane));

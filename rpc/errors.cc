@@ -16,6 +16,7 @@ constexpr absl::string_view kStaleView = "[stale-view] ";
 constexpr absl::string_view kStaleAttempt = "[stale-attempt] ";
 constexpr absl::string_view kStaleIncarnation = "[stale-incarnation] ";
 constexpr absl::string_view kNotAMember = "[not-a-member] ";
+constexpr absl::string_view kMemberLeft = "[member-left] ";
 constexpr absl::string_view kNotInitialised = "[not-initialised] ";
 constexpr absl::string_view kNotFinite = "[not-finite] ";
 constexpr absl::string_view kStepHasBegun = "[step-has-begun] ";
@@ -57,6 +58,13 @@ absl::Status NotAMember(uint64_t worker, absl::string_view why) {
 }
 bool IsNotAMember(const absl::Status& status) {
   return Is(status, absl::StatusCode::kAborted, kNotAMember);
+}
+
+absl::Status MemberLeft(absl::string_view what) {
+  return absl::AbortedError(absl::StrCat(kMemberLeft, what, "; repeat the step without it"));
+}
+bool IsMemberLeft(const absl::Status& status) {
+  return Is(status, absl::StatusCode::kAborted, kMemberLeft);
 }
 
 absl::Status ViewNotYetKnown(absl::string_view what, uint64_t have, uint64_t want) {

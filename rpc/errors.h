@@ -27,6 +27,11 @@ bool IsStaleIncarnation(const absl::Status& status);
 absl::Status NotAMember(uint64_t worker, absl::string_view why);
 bool IsNotAMember(const absl::Status& status);
 
+// ABORTED: a member has left within the step: its collectives cannot be had. The step can be
+// repeated at once, without it; nothing was rolled back.
+absl::Status MemberLeft(absl::string_view what);
+bool IsMemberLeft(const absl::Status& status);
+
 // UNAVAILABLE: the server has an older view than the request.
 absl::Status ViewNotYetKnown(absl::string_view what, uint64_t have, uint64_t want);
 

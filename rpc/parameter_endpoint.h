@@ -15,6 +15,11 @@ struct PullResult {
   Payload payload;
 };
 
+struct ReduceResult {
+  v1::ReduceReply header;
+  Payload payload;
+};
+
 // One server's data plane, as ParameterService defines it (semantics and statuses:
 // parameter_server.proto). Implemented by the server's core and, over gRPC, by the client's
 // RemoteEndpoint: so a worker in the same process talks to the core itself. Thread-safe.
@@ -27,6 +32,7 @@ class ParameterEndpoint {
   using PullDone = absl::AnyInvocable<void(absl::StatusOr<PullResult>) &&>;
   using PushDone = absl::AnyInvocable<void(absl::StatusOr<v1::PushReply>) &&>;
   using AssignDone = absl::AnyInvocable<void(absl::StatusOr<v1::AssignReply>) &&>;
+  using ReduceDone = absl::AnyInvocable<void(absl::StatusOr<ReduceResult>) &&>;
 
   virtual ~ParameterEndpoint() = default;
   virtual void Hello(const v1::HelloRequest& request, absl::Time deadline, HelloDone done) = 0;
@@ -37,6 +43,8 @@ class ParameterEndpoint {
                         PullDone done) = 0;
   virtual void Assign(const v1::AssignRequest& request, Payload payload, absl::Time deadline,
                       AssignDone done) = 0;
+  virtual void Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
+                      ReduceDone done) = 0;
 };
 
 }  // namespace weir

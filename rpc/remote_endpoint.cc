@@ -18,6 +18,7 @@ constexpr char kPull[] = "/weir.v1.ParameterService/Pull";
 constexpr char kPush[] = "/weir.v1.ParameterService/Push";
 constexpr char kPushPull[] = "/weir.v1.ParameterService/PushPull";
 constexpr char kAssign[] = "/weir.v1.ParameterService/Assign";
+constexpr char kReduce[] = "/weir.v1.ParameterService/Reduce";
 
 // A reply that does not parse is no fault of the caller's.
 absl::StatusOr<Payload> DecodeReply(const absl::StatusOr<grpc::ByteBuffer>& reply,
@@ -43,9 +44,10 @@ auto WithoutPayload(Done done) {
   };
 }
 
-auto WithPayload(ParameterEndpoint::PullDone done) {
+template <typename Result, typename Done>
+auto WithPayload(Done done) {
   return [done = std::move(done)](absl::StatusOr<grpc::ByteBuffer> reply) mutable {
-    PullResult result;
+    Result result;
     absl::StatusOr<Payload> payload = DecodeReply(reply, result.header);
     if (payload.ok()) {
       result.payload = *std::move(payload);
@@ -157,7 +159,7 @@ void RemoteEndpoint::Hello(const v1::HelloRequest& request, absl::Time deadline,
 }
 
 void RemoteEndpoint::Pull(const v1::PullRequest& request, absl::Time deadline, PullDone done) {
-  Start(kPull, request, Payload(), deadline, WithPayload(std::move(done)));
+  Start(kPull, request, Payload(), deadline, WithPayload<PullResult>(std::move(done)));
 }
 
 void RemoteEndpoint::Push(const v1::PushRequest& request, Payload payload, absl::Time deadline,
@@ -168,13 +170,18 @@ void RemoteEndpoint::Push(const v1::PushRequest& request, Payload payload, absl:
 
 void RemoteEndpoint::PushPull(const v1::PushRequest& request, Payload payload, absl::Time deadline,
                               PullDone done) {
-  Start(kPushPull, request, std::move(payload), deadline, WithPayload(std::move(done)));
+  Start(kPushPull, request, std::move(payload), deadline, WithPayload<PullResult>(std::move(done)));
 }
 
 void RemoteEndpoint::Assign(const v1::AssignRequest& request, Payload payload, absl::Time deadline,
                             AssignDone done) {
   Start(kAssign, request, std::move(payload), deadline,
         WithoutPayload<v1::AssignReply>(std::move(done)));
+}
+
+void RemoteEndpoint::Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
+                            ReduceDone done) {
+  Start(kReduce, request, std::move(payload), deadline, WithPayload<ReduceResult>(std::move(done)));
 }
 
 }  // namespace weir

@@ -133,6 +133,7 @@ absl::Status ParameterServer::ReplaceStore(const v1::JobView& view) {
                : ParameterStore::Create({.server_name = options_.name,
                                          .server_incarnation = options_.incarnation,
                                          .credit_bytes = options_.credit_bytes,
+                                         .payload_bytes = options_.payload_bytes,
                                          .clock = options_.clock,
                                          .executor = options_.executor,
                                          .pool = &pool_,
@@ -252,6 +253,13 @@ void ParameterServer::Assign(const v1::AssignRequest& request, Payload payload,
   const absl::Status status = store.ok() ? (*store)->Assign(request, payload) : store.status();
   if (!status.ok()) return std::move(done)(status);
   std::move(done)(v1::AssignReply());
+}
+
+void ParameterServer::Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
+                             ReduceDone done) {
+  const auto store = Find(request.context());
+  if (!store.ok()) return std::move(done)(store.status());
+  (*store)->Reduce(request, std::move(payload), deadline, std::move(done));
 }
 
 absl::StatusOr<std::shared_ptr<ParameterStore>> ParameterServer::FindForChange(uint64_t term,

@@ -65,6 +65,8 @@ class ParameterServer final : public ParameterEndpoint {
                 PullDone done) override;
   void Assign(const v1::AssignRequest& request, Payload payload, absl::Time deadline,
               AssignDone done) override;
+  void Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
+              ReduceDone done) override;
 
   // ServerControl, as server_control.proto defines it.
   absl::StatusOr<v1::PrepareStepReply> PrepareStep(const v1::PrepareStepRequest& request);

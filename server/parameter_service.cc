@@ -18,8 +18,9 @@ auto AnswerHeader(std::shared_ptr<RawCall> call) {
   };
 }
 
-auto AnswerPull(std::shared_ptr<RawCall> call) {
-  return [call = std::move(call)](absl::StatusOr<PullResult> result) {
+template <typename Result>
+auto AnswerWithPayload(std::shared_ptr<RawCall> call) {
+  return [call = std::move(call)](absl::StatusOr<Result> result) {
     result.ok() ? call->Answer(result->header, std::move(result->payload))
                 : call->Fail(result.status());
   };
@@ -62,7 +63,7 @@ grpc::ServerUnaryReactor* ParameterService::Pull(grpc::CallbackServerContext* co
                                                  const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* reply) {
   return Decoded<v1::PullRequest>(*request, reply, [&](const auto& header, Payload, auto call) {
-    endpoint_.Pull(header, Deadline(*context), AnswerPull(call));
+    endpoint_.Pull(header, Deadline(*context), AnswerWithPayload<PullResult>(call));
   });
 }
 
@@ -80,7 +81,8 @@ grpc::ServerUnaryReactor* ParameterService::PushPull(grpc::CallbackServerContext
                                                      grpc::ByteBuffer* reply) {
   return Decoded<v1::PushRequest>(
       *request, reply, [&](const auto& header, Payload payload, auto call) {
-        endpoint_.PushPull(header, std::move(payload), Deadline(*context), AnswerPull(call));
+        endpoint_.PushPull(header, std::move(payload), Deadline(*context),
+                           AnswerWithPayload<PullResult>(call));
       });
 }
 
@@ -94,12 +96,13 @@ grpc::ServerUnaryReactor* ParameterService::Assign(grpc::CallbackServerContext* 
 }
 
 grpc::ServerUnaryReactor* ParameterService::Reduce(grpc::CallbackServerContext* context,
-                                                   const v1::ReduceRequest*, v1::ReduceReply*) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(
-      grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
-                   "this server has no collectives yet; they come with the replicator"));
-  return reactor;
+                                                   const grpc::ByteBuffer* request,
+                                                   grpc::ByteBuffer* reply) {
+  return Decoded<v1::ReduceRequest>(
+      *request, reply, [&](const auto& header, Payload payload, auto call) {
+        endpoint_.Reduce(header, std::move(payload), Deadline(*context),
+                         AnswerWithPayload<ReduceResult>(call));
+      });
 }
 
 }  // namespace weir

@@ -16,8 +16,8 @@ class ParameterService final : public v1::ParameterService::WithRawCallbackMetho
                                    v1::ParameterService::WithRawCallbackMethod_Push<
                                        v1::ParameterService::WithRawCallbackMethod_PushPull<
                                            v1::ParameterService::WithRawCallbackMethod_Assign<
-                                               v1::ParameterService::WithCallbackMethod_Hello<
-                                                   v1::ParameterService::WithCallbackMethod_Reduce<
+                                               v1::ParameterService::WithRawCallbackMethod_Reduce<
+                                                   v1::ParameterService::WithCallbackMethod_Hello<
                                                        v1::ParameterService::Service>>>>>> {
  public:
   // Both must outlive the service; the endpoint may answer after the gRPC server is gone.
@@ -37,8 +37,8 @@ class ParameterService final : public v1::ParameterService::WithRawCallbackMetho
                                    const grpc::ByteBuffer* request,
                                    grpc::ByteBuffer* reply) override;
   grpc::ServerUnaryReactor* Reduce(grpc::CallbackServerContext* context,
-                                   const v1::ReduceRequest* request,
-                                   v1::ReduceReply* reply) override;
+                                   const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* reply) override;
 
  private:
   absl::Time Deadline(const grpc::CallbackServerContext& context) const;

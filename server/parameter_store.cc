@@ -37,6 +37,12 @@ ParameterStore::ParameterStore(Options options, const v1::JobView& view,
       attempt_(view.attempt()),
       shard_map_version_(view.shard_map().version()),
       plan_(std::move(plan)),
+      alone_(view.spec().workers() == 1),
+      collectives_(CollectiveTable::Create({.clock = options_.clock,
+                                            .executor = options_.executor,
+                                            .pool = options_.pool,
+                                            .budget = options_.budget,
+                                            .payload_bytes = options_.payload_bytes})),
       chunks_(*plan_, *options_.pool),
       reservation_(std::move(reservation)),
       members_(chunks_.members().Get()),
@@ -82,6 +88,7 @@ void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
     if (members_->Find(member.worker) == nullptr) DropWorker(member.worker, effects);
   }
   if (plan_->sync() && !members_->empty()) SkipStepsOfNobody();
+  collectives_->SetMembers(members_, view.generation(), effects.replies);
 }
 
 // Who would have run the steps before the members' first is gone, perhaps within a push that other
@@ -155,6 +162,7 @@ void ParameterStore::End(const absl::Status& why) {
     }
     pulls_.clear();
     AnswerCut(why, effects);
+    collectives_->End(why, effects.replies);
     // The snapshot that nobody asked for goes without the lock, as it gives memory back.
     effects.replies.push_back([kept = std::move(kept_cut_), all = std::move(reservation_)] {});
     Advance(effects);

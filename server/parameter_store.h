@@ -15,6 +15,7 @@
 #include "common/executor.h"
 #include "common/mutex.h"
 #include "rpc/parameter_endpoint.h"
+#include "server/collective_table.h"
 #include "server/cut_gate.h"
 #include "server/deadline_queue.h"
 #include "server/departure_log.h"
@@ -41,8 +42,9 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   struct Options {
     std::string server_name;
     uint64_t server_incarnation = 0;
-    uint64_t credit_bytes = 8 << 20;  // of held pushes, each worker
-    Clock* clock = nullptr;           // must outlive the store, like what follows
+    uint64_t credit_bytes = 8 << 20;   // of held pushes, each worker
+    uint64_t payload_bytes = 1 << 20;  // asked of clients, per message
+    Clock* clock = nullptr;            // must outlive the store, like what follows
     Executor* executor = nullptr;
     BufferPool* pool = nullptr;
     DepartureLog* departures = nullptr;
@@ -71,6 +73,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   void Push(const v1::PushRequest& request, Payload payload, absl::Time deadline,
             PushReplyTo reply);
   absl::Status Assign(const v1::AssignRequest& request, const Payload& payload);
+  void Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
+              ParameterEndpoint::ReduceDone done);
 
   // As server_control.proto defines them, after the term is checked. Sync alone.
   absl::StatusOr<v1::PrepareStepReply> PrepareStep(const v1::PrepareStepRequest& request);
@@ -142,6 +146,9 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string MissingIn(uint32_t group, uint64_t group_step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // store_reduce.cc
+  absl::Status EnterStep(const ReduceCall& call);
+
   // store_cuts.cc
   void ExpireChange(uint64_t change_id);
   void TryChange(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -163,6 +170,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   const uint64_t attempt_;
   const uint64_t shard_map_version_;
   const std::unique_ptr<const StorePlan> plan_;
+  const bool alone_;                                    // the job has one worker
+  const std::shared_ptr<CollectiveTable> collectives_;  // shared with its timers
   StoreChunks chunks_;  // its members() are set together with members_
   std::atomic<uint64_t> global_step_{0};
   std::atomic<bool> retry_armed_{false};  // steps that lacked memory are reconsidered soon

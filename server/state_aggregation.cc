@@ -51,6 +51,16 @@ T Plus(T a, T b) {
   }
 }
 
+// NaN wins, as in LibTorch.
+template <typename T>
+T Least(T a, T b) {
+  return b < a || b != b ? b : a;
+}
+template <typename T>
+T Greatest(T a, T b) {
+  return a < b || b != b ? b : a;
+}
+
 template <typename T>
 void Aggregate(v1::Aggregation aggregation, absl::Span<const StateValue> by_rank, size_t last,
                uint64_t elements, std::byte* bytes) {
@@ -59,9 +69,9 @@ void Aggregate(v1::Aggregation aggregation, absl::Span<const StateValue> by_rank
     case v1::AGGREGATION_SUM:
       return FoldAll<T>(by_rank, elements, out, Plus<T>);
     case v1::AGGREGATION_MIN:
-      return FoldAll<T>(by_rank, elements, out, [](T a, T b) { return std::min(a, b); });
+      return FoldAll<T>(by_rank, elements, out, Least<T>);
     case v1::AGGREGATION_MAX:
-      return FoldAll<T>(by_rank, elements, out, [](T a, T b) { return std::max(a, b); });
+      return FoldAll<T>(by_rank, elements, out, Greatest<T>);
     case v1::AGGREGATION_MEAN:
       if constexpr (std::is_floating_point_v<T>) {
         return Mean<T>(by_rank, elements, out);

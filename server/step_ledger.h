@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ class StepLedger {
   // Errors: FailedPrecondition - it is closed; InvalidArgument - step or rate_scale differ from
   // what the other workers sent.
   absl::StatusOr<bool> Open(const PushHeader& push);
+  // A collective of the step has come.
+  void Begin(uint64_t step) { steps_begun_ = std::max(steps_begun_, step + 1); }
   // That many chunks of the group have closed its open step. True: all have, the step is closed.
   bool CloseChunks(uint32_t group, uint64_t chunks);
 

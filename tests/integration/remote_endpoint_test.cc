@@ -80,6 +80,14 @@ class RecordingEndpoint final : public ParameterEndpoint {
     std::move(done)(v1::AssignReply());
   }
 
+  void Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time,
+              ReduceDone done) override {
+    ReduceResult result;
+    result.header.set_generation(request.step_generation());
+    result.payload = std::move(payload);
+    std::move(done)(std::move(result));
+  }
+
   void FailPulls(const absl::Status& status) {
     MutexLock lock(mutex_);
     pull_status_ = status;
@@ -308,7 +316,7 @@ TEST_F(RemoteEndpointTest, RandomAndTruncatedRequestsGetInvalidArgumentAndTheSer
     }
     v1::PushRequest parsed;
     if (parsed.ParseFromString(bytes)) continue;
-    for (const char* method : {"Push", "Assign", "Pull"}) {
+    for (const char* method : {"Push", "Assign", "Pull", "Reduce"}) {
       const grpc::Status status = SendRaw(method, bytes);
       if (std::string(method) != "Push" && status.ok()) continue;  // legal for that message
       EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
@@ -320,11 +328,19 @@ TEST_F(RemoteEndpointTest, RandomAndTruncatedRequestsGetInvalidArgumentAndTheSer
   WEIR_EXPECT_OK(Push(push, Payload()));
 }
 
-TEST_F(RemoteEndpointTest, GarbageIsNoHelloAndReduceIsUnimplementedWithAReason) {
+TEST_F(RemoteEndpointTest, GarbageIsNoHello) {
   EXPECT_FALSE(SendRaw("Hello", "\xFF\xFF\xFF").ok());
-  const grpc::Status status = SendRaw("Reduce", "");
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("replicator"));
+}
+
+TEST_F(RemoteEndpointTest, ReduceCarriesHeaderAndPayloadBothWays) {
+  v1::ReduceRequest request;
+  request.set_step_generation(9);
+  const std::string bytes(1 << 20, 'x');
+  const auto result = CallAndWait<ReduceResult>(
+      [&](auto done) { remote_->Reduce(request, PayloadOf(bytes), Soon(), std::move(done)); });
+  WEIR_ASSERT_OK(result);
+  EXPECT_EQ(result->header.generation(), 9u);
+  EXPECT_EQ(BytesOf(result->payload), bytes);
 }
 
 TEST_F(RemoteEndpointTest, SecondServerOnTheSamePortIsRefusedInOneLine) {

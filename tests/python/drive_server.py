@@ -356,11 +356,26 @@ class DriveServer(unittest.TestCase):
             self.data.call("Push", request, "PushReply")
         self.assertEqual(error.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
 
-    def test_8_reduce_is_declared_and_unimplemented(self):
+    def test_8_a_collective_of_the_only_worker_is_what_it_gave(self):
+        values = array.array("d", [1.5, -2.5])
+        request = parameter_server_pb2.ReduceRequest(
+            context=self.context(), sequence=1, step=3, weight=2.0, count=2, payload=values.tobytes()
+        )
+        request.collective.name = "loss"
+        request.collective.op = parameter_server_pb2.REDUCE_OP_MEAN
+        request.collective.dtype = variables_pb2.DTYPE_F64
+        request.collective.shape.append(2)
+        request.collective.replicas = 1
+        for _ in range(2):  # the second time from the record
+            reply = self.data.retry("Reduce", request, "ReduceReply")
+            self.assertEqual(array.array("d", reply.payload), values)
+            self.assertEqual((reply.members, reply.weight), (1, 2.0))
+        request.count = 1
+        request.sequence = 2
         with self.assertRaises(grpc.RpcError) as error:
-            self.data.call("Reduce", parameter_server_pb2.ReduceRequest(), "ReduceReply")
-        self.assertEqual(error.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
-        self.assertIn("replicator", error.exception.details())
+            self.data.call("Reduce", request, "ReduceReply")
+        self.assertEqual(error.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertIn("16 bytes; 8 are expected", error.exception.details())
 
     def test_9_health_and_reflection_answer(self):
         check = self.to_server.unary_unary("/grpc.health.v1.Health/Check")

@@ -56,6 +56,12 @@ void ServerPlace::Assign(const v1::AssignRequest& request, Payload payload, absl
   if (there == nullptr) return std::move(done)(NobodyThere());
   there->Assign(request, std::move(payload), deadline, std::move(done));
 }
+void ServerPlace::Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
+                         ReduceDone done) {
+  const auto there = server();
+  if (there == nullptr) return std::move(done)(NobodyThere());
+  there->Reduce(request, std::move(payload), deadline, std::move(done));
+}
 
 struct HandMadeJob::Serving {
   explicit Serving(ServerPlace& place) : service(place, Clock::Real()) {

@@ -32,6 +32,8 @@ class ServerPlace final : public ParameterEndpoint {
                 PullDone done) override;
   void Assign(const v1::AssignRequest& request, Payload payload, absl::Time deadline,
               AssignDone done) override;
+  void Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
+              ReduceDone done) override;
 
  private:
   mutable Mutex mutex_;

@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "tests/support/unreliable_endpoint.h"
+
 namespace weir {
 
 void ScriptedServer::FailNext(absl::Status status) {
@@ -212,6 +214,32 @@ void ScriptedServer::Assign(const v1::AssignRequest& request, Payload payload, a
   }
   if (!status.ok()) return std::move(done)(status);
   std::move(done)(v1::AssignReply());
+}
+
+void ScriptedServer::Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time,
+                            ReduceDone done) {
+  absl::StatusOr<ReduceResult> answer = ReduceResult();
+  const uint64_t bytes = payload.size();
+  {
+    MutexLock lock(mutex_);
+    See({.call = "Reduce",
+         .pull = {},
+         .push = {},
+         .assign = {},
+         .payload_bytes = bytes,
+         .reduce = request});
+    const Verdict verdict = Next();
+    answer->header.set_generation(request.context().generation());
+    answer->header.set_members(1);
+    answer->header.set_weight(request.weight());
+    answer->header.set_piece_elements(payload_bytes_ / sizeof(float));
+    answer->payload = CopyOf(payload);
+    if (!verdict.before.ok()) answer = verdict.before;
+    if (!verdict.after.ok()) answer = verdict.after;
+  }
+  AnswerOrPark(bytes,
+               [done = std::move(done), answer = std::move(answer),
+                payload = std::move(payload)]() mutable { std::move(done)(std::move(answer)); });
 }
 
 }  // namespace weir

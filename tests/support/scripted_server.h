@@ -15,16 +15,18 @@
 namespace weir {
 
 // A server for tests of the client: keeps bytes of f32 weights by (shard, first element), subtracts
-// gradients (SGD of learning rate 1), counts each chunk run of a sequence once, remembers what it
-// was asked, and fails as it is told. Knows no views. Thread-safe.
+// gradients (SGD of learning rate 1), answers a collective with what it was sent, counts each chunk
+// run of a sequence once, remembers what it was asked, and fails as it is told. Knows no views.
+// Thread-safe.
 class ScriptedServer final : public ParameterEndpoint {
  public:
   struct Seen {
-    std::string call;  // "Pull", "Push", "PushPull", "Assign"
+    std::string call;  // "Pull", "Push", "PushPull", "Assign", "Reduce"
     v1::PullRequest pull;
     v1::PushRequest push;
     v1::AssignRequest assign;
     uint64_t payload_bytes = 0;
+    v1::ReduceRequest reduce{};
   };
 
   ScriptedServer(uint64_t incarnation, uint64_t credit_bytes = 8 << 20,
@@ -51,6 +53,8 @@ class ScriptedServer final : public ParameterEndpoint {
                 PullDone done) override;
   void Assign(const v1::AssignRequest& request, Payload payload, absl::Time deadline,
               AssignDone done) override;
+  void Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
+              ReduceDone done) override;
 
  private:
   using Place = std::pair<uint64_t, uint64_t>;  // shard, element

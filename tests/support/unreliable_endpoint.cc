@@ -121,4 +121,14 @@ void UnreliableEndpoint::Assign(const v1::AssignRequest& request, Payload payloa
       std::move(done));
 }
 
+void UnreliableEndpoint::Reduce(const v1::ReduceRequest& request, Payload payload,
+                                absl::Time deadline, ReduceDone done) {
+  auto bytes = std::make_shared<Payload>(CopyOf(payload));
+  Deliver<ReduceResult>(
+      [this, request, bytes, deadline](ReduceDone answer) {
+        target_.Reduce(request, CopyOf(*bytes), deadline, std::move(answer));
+      },
+      std::move(done));
+}
+
 }  // namespace weir

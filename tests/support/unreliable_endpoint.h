@@ -39,6 +39,8 @@ class UnreliableEndpoint final : public ParameterEndpoint,
                 PullDone done) override;
   void Assign(const v1::AssignRequest& request, Payload payload, absl::Time deadline,
               AssignDone done) override;
+  void Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
+              ReduceDone done) override;
 
  private:
   struct Fate {

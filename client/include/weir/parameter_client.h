@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pull, push and push-pull of a job's variables. C++17; no LibTorch, no protobuf, no gRPC.
+// Pull, push and push-pull of a job's variables, and collectives. C++17; no LibTorch, no protobuf,
+// no gRPC.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "weir/reduce.h"
 
 namespace weir {
 
@@ -94,6 +97,19 @@ class ParameterClient {
   virtual std::unique_ptr<PendingPush> StartPushPull(absl::Span<const PushItem> gradients,
                                                      absl::Span<const PullItem> into,
                                                      const PushOptions& options) = 0;
+
+  // One collective over the processes of a sync job: waits for every member that counts in the
+  // step. All members call the same ones in the same order, each one at a time; those of a step
+  // are numbered by `ordinal` from 0. `data`: options.shape in options.dtype, in kGather one after
+  // another for each of options.replicas; in kBroadcast it may be empty where the source is
+  // elsewhere. `result`, which is apart from it, gets the same bits on all, kGather the
+  // contributions of all replicas in the order of ids; after an error it has no meaning.
+  // Errors besides: InvalidArgument - on every member, where they call different things: names two
+  // of them and their calls; Aborted - also, MayRepeatStep: a member has left within the step;
+  // FailedPrecondition - a regime without steps in common, or a reader.
+  virtual absl::StatusOr<ReduceStats> Reduce(absl::Span<const std::byte> data,
+                                             const ReduceOptions& options,
+                                             std::vector<std::byte>& result) = 0;
 };
 
 }  // namespace weir

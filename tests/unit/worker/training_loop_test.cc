@@ -129,6 +129,10 @@ class FakeClient final : public ParameterClient {
                                              const PushOptions&) override {
     return nullptr;
   }
+  absl::StatusOr<ReduceStats> Reduce(absl::Span<const std::byte>, const ReduceOptions&,
+                                     std::vector<std::byte>&) override {
+    return absl::UnimplementedError("this loop calls no collective");
+  }
 
   float weight = 0;
   std::vector<PushOptions> pushes;

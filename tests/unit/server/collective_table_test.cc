@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who meets whom in a collective: mismatches, members that leave, repetitions, memory.
+#include "tests/unit/server/collective_fixture.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Not;
+
+using CollectiveTable = CollectiveFixture;
+
+class CollectiveMismatch : public CollectiveFixture {
+ protected:
+  // What ann calls is AllReduce(SUM) "loss" f32[2] as collective 1 of step 7.
+  template <typename T>
+  void BobCalls(const std::vector<T>& values, const Call& call, const std::string& text) {
+    const auto ann = Reduce<float>(kAnn, {1, 2}, {.step = 7, .ordinal = 1});
+    const auto bob = Reduce<T>(kBob, values, call);
+    const auto cec = Reduce<float>(kCec, {1, 2}, {.step = 7, .ordinal = 1});
+    for (const auto& answer : {ann, bob, cec}) {
+      EXPECT_THAT(answer.get(),
+                  HasStatus(absl::StatusCode::kInvalidArgument,
+                            AllOf(HasSubstr("rank 1 (worker 000000000000000b) calls " + text),
+                                  HasSubstr("rank 0 (worker 000000000000000a) AllReduce(SUM) "
+                                            "\"loss\" f32[2]"),
+                                  HasSubstr("as collective 1 of step 7"))));
+    }
+  }
+};
+
+TEST_F(CollectiveMismatch, OfTheOperationIsNamedOnEveryMember) {
+  BobCalls<float>({1, 2}, {.op = v1::REDUCE_OP_MAX, .step = 7, .ordinal = 1},
+                  "AllReduce(MAX) \"loss\" f32[2],");
+}
+TEST_F(CollectiveMismatch, OfOperationNameDtypeAndShapeIsNamed) {
+  BobCalls<int64_t>({1}, {.op = v1::REDUCE_OP_GATHER, .name = "hits", .step = 7, .ordinal = 1},
+                    "AllGather \"hits\" i64[1],");
+}
+TEST_F(CollectiveMismatch, OfTheNameIsNamed) {
+  BobCalls<float>({1, 2}, {.name = "accuracy", .step = 7, .ordinal = 1},
+                  "AllReduce(SUM) \"accuracy\" f32[2],");
+}
+TEST_F(CollectiveMismatch, OfTheDtypeIsNamed) {
+  BobCalls<int32_t>({1, 2}, {.step = 7, .ordinal = 1}, "AllReduce(SUM) \"loss\" i32[2],");
+}
+TEST_F(CollectiveMismatch, OfTheShapeIsNamed) {
+  BobCalls<float>({1, 2}, {.step = 7, .ordinal = 1, .shape = {1, 2}},
+                  "AllReduce(SUM) \"loss\" f32[1,2],");
+}
+TEST_F(CollectiveMismatch, OfTheReplicasIsNamed) {
+  BobCalls<float>({1, 2}, {.step = 7, .ordinal = 1, .replicas = 2},
+                  "AllReduce(SUM) \"loss\" f32[2] of 2 replicas,");
+}
+TEST_F(CollectiveMismatch, OfTheOrderIsNamed) {
+  BobCalls<float>({1, 2}, {.step = 7, .ordinal = 2},
+                  "AllReduce(SUM) \"loss\" f32[2] as collective 2 of step 7,");
+}
+TEST_F(CollectiveMismatch, OfTheStepIsNamed) {
+  BobCalls<float>({1, 2}, {.step = 8, .ordinal = 0},
+                  "AllReduce(SUM) \"loss\" f32[2] as collective 0 of step 8,");
+}
+TEST_F(CollectiveMismatch, OfTheSourceIsNamed) {
+  const auto ann =
+      Reduce<float>(kAnn, {1}, {.op = v1::REDUCE_OP_BROADCAST, .source = 0, .shape = {1}});
+  const auto bob =
+      Reduce<float>(kBob, {1}, {.op = v1::REDUCE_OP_BROADCAST, .source = 1, .shape = {1}});
+  for (const auto& answer : {ann, bob}) {
+    EXPECT_THAT(answer.get(), HasStatus(absl::StatusCode::kInvalidArgument,
+                                        AllOf(HasSubstr("Broadcast(from replica 0)"),
+                                              HasSubstr("Broadcast(from replica 1)"))));
+  }
+}
+
+TEST_F(CollectiveMismatch, IsToldAgainToWhoeverLostTheAnswer) {
+  const v1::ReduceRequest request = Request<float>(kAnn, {1}, {});
+  Send<float>(request, {1});
+  Reduce<float>(kBob, {1}, {.name = "other"});
+  EXPECT_THAT(Send<float>(request, {1}).get(),
+              HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("\"other\"")));
+}
+
+TEST_F(CollectiveMismatch, IsOverWhenAllHaveBeenTold) {
+  Reduce<float>(kAnn, {1});
+  Reduce<float>(kBob, {1}, {.name = "other"});
+  EXPECT_THAT(Reduce<float>(kCec, {1}).get(),
+              HasStatus(absl::StatusCode::kInvalidArgument, ::testing::_));
+  Reduce<float>(kAnn, {1}, {.step = 1});
+  Reduce<float>(kBob, {2}, {.step = 1});
+  EXPECT_THAT(Got(Reduce<float>(kCec, {3}, {.step = 1})), ElementsAre(6));
+}
+
+TEST_F(CollectiveTable, AMemberThatLeavesBeforeTheStepIsNotWaitedFor) {
+  const auto ann = Reduce<float>(kAnn, {1});
+  const auto bob = Reduce<float>(kBob, {2});
+  EXPECT_FALSE(ann.has_come());
+  Remove(kCec);
+  EXPECT_THAT(Got(ann), ElementsAre(3));
+  EXPECT_THAT(Got(bob), ElementsAre(3));
+  EXPECT_EQ(ann.get()->header.members(), 2u);
+  EXPECT_EQ(ann.get()->header.generation(), 2u);
+  // The step is whole without it: its next collective too.
+  Reduce<float>(kAnn, {1}, {.ordinal = 1, .step_generation = 2});
+  EXPECT_THAT(Got(Reduce<float>(kBob, {1}, {.ordinal = 1, .step_generation = 2})), ElementsAre(2));
+}
+
+TEST_F(CollectiveTable, AMemberThatLeavesAfterItsContributionAbortsTheOthersAtOnce) {
+  const auto ann = Reduce<float>(kAnn, {1});
+  const auto cec = Reduce<float>(kCec, {3});
+  Remove(kCec);
+  EXPECT_TRUE(IsMemberLeft(ann.get().status()));
+  EXPECT_THAT(ann.get(), HasStatus(absl::StatusCode::kAborted,
+                                   AllOf(HasSubstr("rank 2 (worker 000000000000000c)"),
+                                         HasSubstr("collective 0 of step 0"))));
+  EXPECT_TRUE(IsNotAMember(cec.get().status()));
+  // The others repeat the step.
+  Reduce<float>(kBob, {2});
+  EXPECT_THAT(Got(Reduce<float>(kAnn, {1})), ElementsAre(3));
+}
+
+TEST_F(CollectiveTable, AMemberThatLeavesWithinTheStepAbortsWhoWaitsAndWhoComesLater) {
+  for (const uint64_t worker : {kAnn, kBob, kCec}) Reduce<float>(worker, {1});
+  const auto ann = Reduce<float>(kAnn, {1}, {.ordinal = 1});
+  Remove(kCec);
+  EXPECT_TRUE(IsMemberLeft(ann.get().status()));
+  const auto bob = Reduce<float>(kBob, {1}, {.ordinal = 1});
+  EXPECT_TRUE(IsMemberLeft(bob.get().status()));
+  EXPECT_THAT(bob.get().status(), HasStatus(absl::StatusCode::kAborted, HasSubstr("step 0")));
+  Reduce<float>(kBob, {10});
+  EXPECT_THAT(Got(Reduce<float>(kAnn, {20})), ElementsAre(30));
+}
+
+TEST_F(CollectiveTable, AMemberThatLeavesAbortsLaterPieces) {
+  const Call whole{.shape = {2}};
+  for (const uint64_t worker : {kAnn, kBob, kCec}) {
+    v1::ReduceRequest request = Request<float>(worker, {1}, whole);
+    Send<float>(request, {1});
+  }
+  const Call later{.shape = {2}, .piece = 1, .first = 1};
+  const auto ann = Reduce<float>(kAnn, {1}, later);
+  Remove(kCec);
+  EXPECT_TRUE(IsMemberLeft(ann.get().status()));
+  EXPECT_TRUE(IsMemberLeft(Reduce<float>(kBob, {1}, later).get().status()));
+}
+
+TEST_F(CollectiveTable, AnAnswerThatWasLostIsGivenAlsoWhenAMemberHasLeftSince) {
+  Reduce<float>(kCec, {3});
+  const v1::ReduceRequest request = Request<float>(kAnn, {1}, {});
+  Send<float>(request, {1});
+  Reduce<float>(kBob, {2});
+  Remove(kCec);
+  v1::ReduceRequest again = request;
+  again.mutable_context()->set_generation(2);
+  EXPECT_THAT(Got(Send<float>(again, {1})), ElementsAre(6));
+}
+
+TEST_F(CollectiveTable, AMemberThatJoinsFromALaterStepOnDoesNotDisturb) {
+  StartSync({kAnn, kBob});
+  const auto ann = Reduce<float>(kAnn, {1});
+  WEIR_ASSERT_OK(server->ApplyView(view.AddMember(kCec, /*first_step=*/1).NextGeneration().Make()));
+  Reduce<float>(kBob, {2});
+  EXPECT_THAT(Got(ann), ElementsAre(3));
+  Reduce<float>(kAnn, {1}, {.ordinal = 1, .step_generation = 2});
+  EXPECT_THAT(Got(Reduce<float>(kBob, {2}, {.ordinal = 1, .step_generation = 2})), ElementsAre(3));
+  EXPECT_THAT(Reduce<float>(kCec, {3}).get(),
+              HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("from step 1")));
+  // A newcomer that is gone before it counted leaves the step whole.
+  Remove(kCec);
+  Reduce<float>(kAnn, {1}, {.ordinal = 2, .step_generation = 2});
+  EXPECT_THAT(Got(Reduce<float>(kBob, {2}, {.ordinal = 2, .step_generation = 2})), ElementsAre(3));
+}
+
+TEST_F(CollectiveTable, ARepetitionIsAnsweredFromTheRecordAndNotCounted) {
+  const v1::ReduceRequest request = Request<float>(kAnn, {1}, {});
+  const auto first = Send<float>(request, {1});
+  const auto second = Send<float>(request, {1});
+  Reduce<float>(kBob, {2});
+  Reduce<float>(kCec, {3});
+  EXPECT_THAT(Got(first), ElementsAre(6));
+  EXPECT_THAT(Got(second), ElementsAre(6));
+  EXPECT_THAT(Got(Send<float>(request, {1})), ElementsAre(6));
+}
+
+TEST_F(CollectiveTable, ADuplicateThatComesAfterALaterCallOpensNothing) {
+  const v1::ReduceRequest old = Request<float>(kAnn, {1}, {});
+  Send<float>(old, {1});
+  Reduce<float>(kBob, {1});
+  Reduce<float>(kCec, {1});
+  for (const uint64_t worker : {kAnn, kBob, kCec}) Reduce<float>(worker, {1}, {.ordinal = 1});
+  EXPECT_THAT(Send<float>(old, {1}).get(),
+              HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("too late")));
+}
+
+TEST_F(CollectiveTable, WhoeverGivesUpAndCallsAnewIsCountedOnce) {
+  const auto given_up = Reduce<float>(kAnn, {1});
+  Reduce<float>(kBob, {2});
+  const auto ann = Reduce<float>(kAnn, {10});
+  EXPECT_THAT(given_up.get(), HasStatus(absl::StatusCode::kAborted, ::testing::_));
+  Reduce<float>(kCec, {3});
+  EXPECT_THAT(Got(ann), ElementsAre(15));
+}
+
+TEST_F(CollectiveTable, TheDeadlineNamesTheCollectiveAndWhoIsMissing) {
+  const v1::ReduceRequest request = Request<float>(kBob, {1}, {.step = 7});
+  const auto bob = Send<float>(request, {1});
+  executor.Advance(absl::Seconds(31));
+  EXPECT_THAT(bob.get(),
+              HasStatus(absl::StatusCode::kDeadlineExceeded,
+                        AllOf(HasSubstr("collective 0 of step 7, AllReduce(SUM) \"loss\" f32[1]"),
+                              HasSubstr("rank 0 (worker"), HasSubstr("rank 2 (worker"),
+                              Not(HasSubstr("rank 1")))));
+  // The contribution has stayed: its worker only has to ask again.
+  const auto again = Send<float>(request, {1});
+  Reduce<float>(kAnn, {2}, {.step = 7});
+  Reduce<float>(kCec, {3}, {.step = 7});
+  EXPECT_THAT(Got(again), ElementsAre(6));
+}
+
+TEST_F(CollectiveTable, AnOldViewIsRefreshedAndANewOneAwaited) {
+  v1::ReduceRequest request = Request<float>(kAnn, {1}, {});
+  request.mutable_context()->set_generation(2);
+  EXPECT_THAT(Send<float>(request, {1}).get(),
+              HasStatus(absl::StatusCode::kUnavailable, ::testing::_));
+  Remove(kCec);
+  request.mutable_context()->set_generation(1);
+  EXPECT_TRUE(IsStaleView(Send<float>(request, {1}).get().status()));
+  // The step began in a generation of which this server has not heard.
+  EXPECT_THAT(Reduce<float>(kAnn, {1}, {.ordinal = 1, .step_generation = 3}).get(),
+              HasStatus(absl::StatusCode::kUnavailable, ::testing::_));
+}
+
+class CollectiveMemory : public CollectiveFixture {
+ protected:
+  static constexpr uint64_t kElements = 1000;
+  // What a second job of this size would find.
+  bool Fits(uint64_t bytes) {
+    ViewMaker other;
+    other.edit().set_run_id(++run_);
+    other.AddVariable("w", bytes / sizeof(float)).AddMember(0xd);
+    const bool fits = server->ApplyView(other.Make()).ok();
+    server->KeepOnly({{kRun}});
+    return fits;
+  }
+
+ private:
+  uint64_t run_ = 100;
+};
+
+// A limit of 40,000 bytes. A collective of 4,000 takes 4 times as much while it is open, and its
+// result alone afterwards, until all have called the next one.
+TEST_F(CollectiveMemory, OfContributionsGoesWithTheSumAndOfTheResultWithTheNextCall) {
+  StartSync({kAnn, kBob, kCec}, 40'000);
+  ASSERT_TRUE(Fits(38'000));
+  Reduce<float>(kAnn, std::vector<float>(kElements, 1));
+  EXPECT_FALSE(Fits(26'000));
+  EXPECT_TRUE(Fits(22'000));
+  Reduce<float>(kBob, std::vector<float>(kElements, 1));
+  Reduce<float>(kCec, std::vector<float>(kElements, 1));
+  EXPECT_FALSE(Fits(38'000));
+  EXPECT_TRUE(Fits(34'000));
+  for (const uint64_t worker : {kAnn, kBob, kCec}) Reduce<float>(worker, {1}, {.ordinal = 1});
+  EXPECT_TRUE(Fits(38'000));
+}
+
+TEST_F(CollectiveMemory, OfAPieceThatIsDoneEverywhereGoes) {
+  StartSync({kAnn, kBob, kCec}, 40'000);
+  std::map<uint64_t, v1::ReduceRequest> requests;
+  for (const uint64_t worker : {kAnn, kBob, kCec}) {
+    requests[worker] =
+        Request<float>(worker, std::vector<float>(kElements, 1), {.shape = {kElements + 1}});
+    Send<float>(requests[worker], std::vector<float>(kElements, 1));
+  }
+  EXPECT_FALSE(Fits(38'000));
+  for (const uint64_t worker : {kAnn, kBob, kCec}) {
+    v1::ReduceRequest& request = requests[worker];
+    request.set_piece(1);
+    request.set_first_element(kElements);
+    request.set_count(1);
+    request.set_pieces_done(1);
+    Send<float>(request, {1});
+  }
+  EXPECT_TRUE(Fits(38'000));
+}
+
+TEST_F(CollectiveMemory, OfWhoHasLeftAndOfAFailedOneGoes) {
+  StartSync({kAnn, kBob, kCec}, 40'000);
+  Reduce<float>(kAnn, std::vector<float>(kElements, 1));
+  Reduce<float>(kCec, std::vector<float>(kElements, 1));
+  Remove(kCec);
+  EXPECT_TRUE(Fits(38'000));
+}
+
+TEST_F(CollectiveMemory, ThatIsNotThereIsAskedForAgain) {
+  StartSync({kAnn, kBob, kCec}, 10'000);
+  const std::vector<float> values(kElements, 1);
+  EXPECT_THAT(Reduce<float>(kAnn, values).get(),
+              HasStatus(absl::StatusCode::kResourceExhausted,
+                        AllOf(HasSubstr("collective 0 of step 0"), HasSubstr("10000"))));
+}
+
+TEST_F(CollectiveTable, TheEndOfTheJobEndsWhatWaits) {
+  const auto ann = Reduce<float>(kAnn, {1});
+  view.edit().set_state(v1::JOB_STATE_FINISHED);
+  WEIR_ASSERT_OK(server->ApplyView(view.NextVersion().Make()));
+  EXPECT_THAT(ann.get(), HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("finished")));
+  executor.Advance(absl::Seconds(11));
+  EXPECT_EQ(server->memory_bytes(), 0u);
+}
+
+TEST_F(CollectiveTable, ARollbackEndsWhatWaits) {
+  const auto ann = Reduce<float>(kAnn, {1});
+  view.edit().set_attempt(2);
+  WEIR_ASSERT_OK(server->ApplyView(view.NextVersion().Make()));
+  EXPECT_TRUE(IsStaleAttempt(ann.get().status()));
+}
+
+class CollectiveStep : public CollectiveFixture {
+ protected:
+  absl::Status Prepare(uint64_t step) {
+    v1::PrepareStepRequest request;
+    request.set_term(1);
+    request.set_run_id(kRun);
+    request.set_attempt(1);
+    request.set_change_id(9);
+    request.set_step(step);
+    return server->PrepareStep(request).status();
+  }
+  absl::Status Commit(const v1::JobView& with) {
+    v1::CommitStepRequest request;
+    request.set_term(1);
+    request.set_run_id(kRun);
+    request.set_attempt(1);
+    request.set_change_id(9);
+    *request.mutable_view() = with;
+    return server->CommitStep(request);
+  }
+};
+
+TEST_F(CollectiveStep, BeginsWithItsFirstCollectiveSoThatNoChangeFallsIntoIt) {
+  Reduce<float>(kAnn, {1}, {.step = 4});
+  EXPECT_EQ(HighestBegunStep(Prepare(4)), 4u);
+  WEIR_EXPECT_OK(Prepare(5));
+}
+
+TEST_F(CollectiveStep, WaitsForAChangeThatIsPreparedAtIt) {
+  StartSync({kAnn, kBob});
+  WEIR_ASSERT_OK(Prepare(1));
+  EXPECT_THAT(Reduce<float>(kAnn, {1}, {.step = 1}).get(),
+              HasStatus(absl::StatusCode::kUnavailable, HasSubstr("change 9")));
+  EXPECT_THAT(Reduce<float>(kBob, {1}, {.step = 1}).get(),
+              HasStatus(absl::StatusCode::kUnavailable, ::testing::_));
+  // All have come as far as step 1, so that the change happens at once.
+  view.AddMember(kCec, 1).NextGeneration();
+  WEIR_ASSERT_OK(Commit(view.Make()));
+  const auto ann = Reduce<float>(kAnn, {1}, {.step = 1});
+  Reduce<float>(kBob, {2}, {.step = 1});
+  EXPECT_FALSE(ann.has_come());
+  Reduce<float>(kCec, {3}, {.step = 1});
+  EXPECT_THAT(Got(ann), ElementsAre(6));
+}
+
+struct BadRequest {
+  const char* name;
+  void (*spoil)(v1::ReduceRequest& request);
+  const char* says;
+};
+
+class CollectiveBadInput : public CollectiveFixture,
+                           public ::testing::WithParamInterface<BadRequest> {};
+
+TEST_P(CollectiveBadInput, IsRefusedAndLeavesNothing) {
+  v1::ReduceRequest request = Request<float>(kAnn, {1, 2}, {});
+  GetParam().spoil(request);
+  EXPECT_THAT(Send<float>(request, {1, 2}).get(),
+              HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr(GetParam().says)));
+  Reduce<float>(kAnn, {1, 2});
+  Reduce<float>(kBob, {1, 2});
+  EXPECT_THAT(Got(Reduce<float>(kCec, {1, 2})), ElementsAre(3, 6));
+}
+
+using Request = v1::ReduceRequest;
+INSTANTIATE_TEST_SUITE_P(
+    Each, CollectiveBadInput,
+    ::testing::Values(
+        BadRequest{"Reader", [](Request& r) { r.mutable_context()->set_worker(0); }, "reader"},
+        BadRequest{"NoSequence", [](Request& r) { r.set_sequence(0); }, "sequence"},
+        BadRequest{"NoOp",
+                   [](Request& r) { r.mutable_collective()->set_op(v1::REDUCE_OP_UNSPECIFIED); },
+                   "op 0"},
+        BadRequest{
+            "FutureOp",
+            [](Request& r) { r.mutable_collective()->set_op(static_cast<v1::ReduceOp>(99)); },
+            "op 99"},
+        BadRequest{"NoDtype",
+                   [](Request& r) { r.mutable_collective()->set_dtype(v1::DTYPE_UNSPECIFIED); },
+                   "dtype"},
+        BadRequest{"NoReplicas", [](Request& r) { r.mutable_collective()->set_replicas(0); },
+                   "replicas is 0"},
+        BadRequest{"NegativeWeight", [](Request& r) { r.set_weight(-1); }, "weight is -1"},
+        BadRequest{"InfiniteWeight", [](Request& r) { r.set_weight(INFINITY); }, "weight is inf"},
+        BadRequest{"LongName",
+                   [](Request& r) { r.mutable_collective()->set_name(std::string(257, 'x')); },
+                   "257 bytes"},
+        BadRequest{"HugeShape",
+                   [](Request& r) {
+                     r.mutable_collective()->add_shape(UINT64_MAX);
+                     r.mutable_collective()->add_shape(UINT64_MAX);
+                   },
+                   "too many elements"},
+        BadRequest{"BeyondTheEnd", [](Request& r) { r.set_count(UINT64_MAX); }, "go beyond"},
+        BadRequest{"NoElements", [](Request& r) { r.set_count(0); }, "count is 0"},
+        BadRequest{"FirstPieceElsewhere",
+                   [](Request& r) {
+                     r.set_first_element(1);
+                     r.set_count(1);
+                   },
+                   "piece 0"},
+        BadRequest{"OtherPayload", [](Request& r) { r.set_count(1); }, "payload has 8 bytes; 4"},
+        BadRequest{"HugePiece",
+                   [](Request& r) {
+                     r.mutable_collective()->set_shape(0, 1 << 30);
+                     r.set_count(1 << 30);
+                   },
+                   "more pieces"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(CollectiveTable, ATruthThatIsNeitherFailsOnAllAndIsNamed) {
+  const auto ann = Reduce<uint8_t>(kAnn, {1, 0});
+  const auto bob = Reduce<uint8_t>(kBob, {1, 2});
+  for (const auto& answer : {ann, bob, Reduce<uint8_t>(kCec, {0, 0})}) {
+    EXPECT_THAT(answer.get(), HasStatus(absl::StatusCode::kInvalidArgument,
+                                        AllOf(HasSubstr("element 1"), HasSubstr("rank 1"))));
+  }
+}
+
+}  // namespace
+}  // namespace weir
