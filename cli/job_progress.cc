@@ -8,6 +8,7 @@
 #include "cli/human.h"
 #include "cli/reports.h"
 #include "rpc/job_length.h"
+#include "rpc/regime.h"
 
 namespace weir {
 JobProgress ProgressOf(const v1::JobStatus& job) {
@@ -55,7 +56,7 @@ std::string ProgressMeter::Line(const v1::JobStatus& job, absl::Time now) {
   std::string line = absl::StrFormat(
       "%s  step %s  loss %.4f  %s samples/s", epoch, HumanCount(progress.step), progress.loss,
       HumanCount(static_cast<uint64_t>(progress.samples_per_second)));
-  if (view.spec().regime().kind() == v1::REGIME_ASYNC) {
+  if (!IsSync(view.spec())) {
     line += absl::StrFormat("  staleness %.2f", progress.staleness);
   }
   const double done = progress.fraction - first_->fraction;

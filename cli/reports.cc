@@ -14,6 +14,7 @@
 #include "cli/human.h"
 #include "cli/job_progress.h"
 #include "cli/table.h"
+#include "rpc/regime.h"
 
 namespace weir {
 namespace {
@@ -49,8 +50,7 @@ Table JobsTable() {
 void AddJob(const v1::JobStatus& job, Table& table) {
   const JobProgress progress = ProgressOf(job);
   const bool reported = progress.workers > 0;
-  table.AddRow({job.view().name(), JobStateName(job.view().state()),
-                RegimeName(job.view().spec().regime().kind()),
+  table.AddRow({job.view().name(), JobStateName(job.view().state()), RegimeText(job.view().spec()),
                 absl::StrCat(job.view().members_size(), "/", job.view().spec().workers()),
                 HumanCount(progress.step), reported ? Decimal(progress.loss) : "-",
                 reported ? HumanCount(static_cast<uint64_t>(progress.samples_per_second)) : "-",
@@ -67,10 +67,6 @@ std::string TornPushes(uint64_t count) {
 
 std::string JobStateName(v1::JobState state) {
   return WithoutPrefix(v1::JobState_Name(state), "JOB_STATE_");
-}
-
-std::string RegimeName(v1::Regime regime) {
-  return WithoutPrefix(v1::Regime_Name(regime), "REGIME_");
 }
 
 std::string StatusReport(const v1::StatusReply& status) {

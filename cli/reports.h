@@ -25,7 +25,5 @@ absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message);
 
 // "running", "waiting", ...
 std::string JobStateName(v1::JobState state);
-// "async", "sync".
-std::string RegimeName(v1::Regime regime);
 
 }  // namespace weir

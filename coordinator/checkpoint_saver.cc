@@ -9,6 +9,7 @@
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/turn_log.h"
+#include "rpc/regime.h"
 
 namespace weir {
 namespace {

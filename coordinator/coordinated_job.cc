@@ -10,6 +10,7 @@
 #include "coordinator/turn_log.h"
 #include "rpc/errors.h"
 #include "rpc/job_length.h"
+#include "rpc/regime.h"
 
 namespace weir {
 namespace {

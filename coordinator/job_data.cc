@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
+#include "rpc/regime.h"
 
 namespace weir {
 namespace {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "checkpoint/manifest.h"
 #include "common/status_macros.h"
+#include "rpc/regime.h"
 
 namespace weir {
 namespace {
@@ -82,21 +83,6 @@ absl::Status CheckExtent(absl::string_view key, const v1::Extent& extent, bool s
   return absl::InvalidArgumentError(absl::StrCat(key, ": expected a number above zero"));
 }
 
-absl::Status CheckRegime(const v1::RegimeSpec& regime, bool deterministic) {
-  if (regime.kind() != v1::REGIME_SYNC && regime.kind() != v1::REGIME_ASYNC) {
-    return absl::InvalidArgumentError("regime: expected sync or async");
-  }
-  if (regime.bounded_staleness() != 0 || regime.sync_group_size() != 0 ||
-      regime.backup_workers() != 0) {
-    return absl::UnimplementedError(
-        "regime: bounded_staleness, sync_group_size and backup_workers come with a later version");
-  }
-  if (deterministic && regime.kind() == v1::REGIME_ASYNC) {
-    return absl::InvalidArgumentError("deterministic: async is not; use regime: sync");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status CheckJobSpec(const v1::JobSpec& spec) {
@@ -109,7 +95,7 @@ absl::Status CheckJobSpec(const v1::JobSpec& spec) {
   if (spec.replicas_per_worker() > 1) {
     return absl::UnimplementedError("replicas_per_worker: more than 1 comes with a later version");
   }
-  WEIR_RETURN_IF_ERROR(CheckRegime(spec.regime(), spec.deterministic()));
+  WEIR_RETURN_IF_ERROR(CheckRegime(spec));
   WEIR_RETURN_IF_ERROR(CheckExtent("length", spec.length(), false));
   WEIR_RETURN_IF_ERROR(CheckExtent("checkpoint.every", spec.checkpoint().every(), true));
   return CheckSizes(spec);
@@ -125,9 +111,6 @@ absl::Duration StepTimeout(const v1::JobSpec& spec) {
 }
 absl::Duration OrphanTtl(const v1::JobSpec& spec) {
   return spec.orphan_ttl_ms() == 0 ? absl::Minutes(10) : absl::Milliseconds(spec.orphan_ttl_ms());
-}
-bool IsSync(const v1::JobSpec& spec) {
-  return spec.regime().kind() == v1::REGIME_SYNC;
 }
 
 }  // namespace weir

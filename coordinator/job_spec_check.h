@@ -17,6 +17,5 @@ absl::Status CheckJobSpec(const v1::JobSpec& spec);
 uint32_t MinWorkers(const v1::JobSpec& spec);
 absl::Duration StepTimeout(const v1::JobSpec& spec);
 absl::Duration OrphanTtl(const v1::JobSpec& spec);
-bool IsSync(const v1::JobSpec& spec);
 
 }  // namespace weir

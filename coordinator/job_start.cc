@@ -12,6 +12,7 @@
 #include "coordinator/placement.h"
 #include "coordinator/turn_log.h"
 #include "rpc/errors.h"
+#include "rpc/regime.h"
 
 namespace weir {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/memory_need.h"
 
-#include "coordinator/job_spec_check.h"
+#include "rpc/regime.h"
 
 namespace weir {
 

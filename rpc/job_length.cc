@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rpc/regime.h"
+
 namespace weir {
 namespace {
 
 uint64_t CeilDivide(uint64_t a, uint64_t b) {
   return a / b + (a % b == 0 ? 0 : 1);
-}
-
-uint64_t Replicas(const v1::JobSpec& spec) {
-  return std::max<uint64_t>(1, spec.workers()) * std::max<uint64_t>(1, spec.replicas_per_worker());
 }
 
 // Guards a product against the noise of 0.1 * 60000 and the like; no number is undefined.
@@ -44,8 +42,12 @@ uint64_t AsyncBatch(const v1::JobSpec& spec) {
   return std::max<uint64_t>(1, GlobalBatch(spec) / std::max<uint64_t>(1, spec.workers()));
 }
 
+uint64_t UpdateBatch(const v1::JobSpec& spec) {
+  return StepBatch(spec);
+}
+
 uint64_t StepBatch(const v1::JobSpec& spec) {
-  return spec.regime().kind() == v1::REGIME_ASYNC ? AsyncBatch(spec) : GlobalBatch(spec);
+  return IsSync(spec) ? GlobalBatch(spec) : AsyncBatch(spec);
 }
 
 uint64_t StepsPerEpoch(const v1::JobSpec& spec) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/chunk.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -105,7 +106,7 @@ void Chunk::StartAt(uint64_t group_step) {
 absl::StatusOr<ChunkOutcome> Chunk::Apply(const PushHeader& push, const ChunkValues& values,
                                           SequenceTracker& tracker) {
   MutexLock lock(mutex_);
-  ChunkOutcome outcome{.version_before = version_};
+  ChunkOutcome outcome{.staleness = StalenessOf(values)};
   outcome.repeated = tracker.Counted(push.sequence, index_);
   if (outcome.repeated) return outcome;
   if (values.payload != nullptr) WEIR_RETURN_IF_ERROR(UpdateFrom(push, values));
@@ -114,10 +115,27 @@ absl::StatusOr<ChunkOutcome> Chunk::Apply(const PushHeader& push, const ChunkVal
   return outcome;
 }
 
+uint64_t Chunk::StalenessOf(const ChunkValues& values) const {
+  return values.have_version == 0 || values.have_version > version_
+             ? 0
+             : version_ - values.have_version;
+}
+
+// The rate is scaled and not the gradient, of which Adam would not notice.
+double Chunk::RateScaleOf(const PushHeader& push, const ChunkValues& values) const {
+  uint64_t parts = 1;
+  if (traits_.rate_scale == v1::RATE_SCALE_WORKERS) {
+    parts = traits_.members->Get()->by_rank().size();
+  } else if (traits_.rate_scale == v1::RATE_SCALE_STALENESS) {
+    parts = StalenessOf(values);
+  }
+  return push.rate_scale / static_cast<double>(std::max<uint64_t>(1, parts));
+}
+
 absl::Status Chunk::UpdateFrom(const PushHeader& push, const ChunkValues& values) {
   WEIR_ASSIGN_OR_RETURN(Spare spare, PrepareUpdate());
   const UpdateRule& rule = *traits_.variable->rule;
-  Update(push.rate_scale, push.examples, /*gradient_scale=*/1, std::move(spare),
+  Update(RateScaleOf(push, values), push.examples, /*gradient_scale=*/1, std::move(spare),
          [&](const UpdateContext& context, const ChunkSpan& span) {
            ForEachRun(*values.payload, values.offset, elements_, traits_.variable->element_bytes,
                       [&](const std::byte* data, size_t first, size_t count) {

@@ -30,13 +30,14 @@ struct ChunkTraits {
   BufferPool* pool = nullptr;
   const CurrentMembers* members = nullptr;
   bool deterministic = false;
+  v1::RateScale rate_scale = v1::RATE_SCALE_UNSPECIFIED;  // async
 };
 
 // What became of a chunk's part of a push.
 struct ChunkOutcome {
   bool repeated = false;   // it had been counted before
   bool completes = false;  // the sequence is complete with it
-  uint64_t version_before = 0;
+  uint64_t staleness = 0;  // updates between the weights that the push was made on and now
 };
 
 // What closing chunks set free, collected while they are locked and acted on afterwards.
@@ -119,6 +120,9 @@ class Chunk {
   absl::Status EnsureSlots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Spare> PrepareUpdate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Update(double rate_scale, uint64_t examples, double gradient_scale, Spare spare, Feed feed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t StalenessOf(const ChunkValues& values) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  double RateScaleOf(const PushHeader& push, const ChunkValues& values) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status UpdateFrom(const PushHeader& push, const ChunkValues& values)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

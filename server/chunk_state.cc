@@ -14,7 +14,7 @@ namespace weir {
 absl::StatusOr<ChunkOutcome> Chunk::WriteState(const PushHeader& push, const ChunkValues& values,
                                                SequenceTracker& tracker) {
   MutexLock lock(mutex_);
-  ChunkOutcome outcome{.version_before = version_};
+  ChunkOutcome outcome;
   outcome.repeated = tracker.Counted(push.sequence, index_);
   if (outcome.repeated) return outcome;
   if (values.payload != nullptr) {

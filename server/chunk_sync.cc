@@ -25,7 +25,7 @@ absl::StatusOr<ChunkOutcome> Chunk::Contribute(const PushHeader& push, const Chu
                                                const std::shared_ptr<ParkedReply>& reply,
                                                ClosedChunks& closed) {
   MutexLock lock(mutex_);
-  ChunkOutcome outcome{.version_before = version_};
+  ChunkOutcome outcome;
   outcome.repeated = tracker.Counted(push.sequence, index_);
   const std::shared_ptr<const MemberSet> members = traits_.members->Get();
   if (outcome.repeated) {

@@ -40,6 +40,7 @@ struct SegmentTarget {
 struct ChunkValues {
   const Payload* payload = nullptr;  // null: absent
   size_t offset = 0;
+  uint64_t have_version = 0;  // of the weights that the gradient was made on; 0: not known
 };
 
 }  // namespace weir

@@ -15,7 +15,8 @@ StoreChunks::StoreChunks(const StorePlan& plan, BufferPool& pool) : plan_(plan) 
     traits_.push_back({.variable = &variable,
                        .pool = &pool,
                        .members = &members_,
-                       .deterministic = plan_.deterministic()});
+                       .deterministic = plan_.deterministic(),
+                       .rate_scale = plan_.rate_scale()});
   }
   for (const LocalShard& local : plan_.shards()) {
     first_chunk_of_.push_back(chunks_.size());
@@ -137,11 +138,10 @@ AppliedPush StoreChunks::Apply(const PushMessage& message) {
     const Shard& shard = segment.shard->shard;
     for (uint64_t i = 0; i < segment.num_chunks; ++i) {
       Chunk& chunk = At(*segment.shard, segment.first_chunk + i);
-      ChunkValues values;
+      ChunkValues values{.have_version = segment.have_version};
       if (!segment.absent) {
-        values = {
-            .payload = &message.payload,
-            .offset = segment.payload_offset + i * shard.chunk_elements * shard.element_bytes};
+        values.payload = &message.payload;
+        values.offset = segment.payload_offset + i * shard.chunk_elements * shard.element_bytes;
       }
       const absl::StatusOr<ChunkOutcome> outcome =
           push.group == 0 ? chunk.WriteState(push, values, *message.tracker)
@@ -154,13 +154,11 @@ AppliedPush StoreChunks::Apply(const PushMessage& message) {
       }
       all_repeated = all_repeated && outcome->repeated;
       applied.completes = applied.completes || outcome->completes;
-      if (segment.have_version > 0 && outcome->version_before > segment.have_version) {
-        staleness = std::max(staleness, outcome->version_before - segment.have_version);
-      }
+      staleness = std::max(staleness, outcome->staleness);
     }
   }
   applied.outcome.set_repeated(all_repeated);
-  if (!plan_.sync() && !all_repeated) applied.outcome.set_staleness(staleness);
+  if (!all_repeated) applied.outcome.set_staleness(staleness);
   return applied;
 }
 

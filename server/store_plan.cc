@@ -133,6 +133,7 @@ StorePlan::StorePlan(const v1::JobView& view, std::vector<VariablePlan> variable
     : declaration_(view.declaration()),
       sync_(view.spec().regime().kind() == v1::REGIME_SYNC),
       deterministic_(view.spec().deterministic()),
+      rate_scale_(view.spec().regime().learning_rate_scale()),
       workers_(std::max<uint64_t>(1, view.spec().workers())),
       variables_(std::move(variables)),
       layout_(std::move(layout)) {}

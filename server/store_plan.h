@@ -58,6 +58,7 @@ class StorePlan {
 
   bool sync() const { return sync_; }
   bool deterministic() const { return deterministic_; }
+  v1::RateScale rate_scale() const { return rate_scale_; }
   // Weights and slots; and with what sync and state need besides.
   uint64_t saved_bytes() const { return saved_bytes_; }
   uint64_t planned_bytes() const { return planned_bytes_; }
@@ -70,6 +71,7 @@ class StorePlan {
   const v1::Declaration declaration_;
   const bool sync_;
   const bool deterministic_;
+  const v1::RateScale rate_scale_;
   const uint64_t workers_;
   std::vector<VariablePlan> variables_;
   const Layout layout_;

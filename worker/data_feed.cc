@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "rpc/job_length.h"
+#include "rpc/regime.h"
 
 namespace weir {
 namespace {
@@ -174,7 +175,7 @@ class AsyncFeed final : public DataFeed {
 
 std::unique_ptr<DataFeed> DataFeed::Create(const v1::JobSpec& spec, JobSession& session,
                                            const Clock& clock, double position) {
-  if (spec.regime().kind() == v1::REGIME_SYNC) return std::make_unique<SyncFeed>(spec, session);
+  if (IsSync(spec)) return std::make_unique<SyncFeed>(spec, session);
   return std::make_unique<AsyncFeed>(spec, session, clock, position);
 }
 

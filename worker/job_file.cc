@@ -9,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "common/status_macros.h"
 #include "rpc/job_length.h"
+#include "rpc/regime.h"
 #include "worker/builtin_models.h"
 #include "worker/job_optimizers.h"
 #include "worker/job_overrides.h"
@@ -151,6 +153,23 @@ void ReadRegime(YamlMap& job, v1::JobSpec& spec) {
   if (word == "sync") spec.mutable_regime()->set_kind(v1::REGIME_SYNC);
 }
 
+void ReadRateScale(YamlMap& job, v1::JobSpec& spec) {
+  const auto value = job.Get("learning_rate_scale");
+  const auto word = value ? value->OneOf({"1/workers", "1/staleness"}) : std::nullopt;
+  if (!word) return;
+  spec.mutable_regime()->set_learning_rate_scale(word == "1/workers" ? v1::RATE_SCALE_WORKERS
+                                                                     : v1::RATE_SCALE_STALENESS);
+}
+
+// What contradicts is reported at the key that the message begins with.
+void CheckRegimeOf(YamlMap& job, const v1::JobSpec& spec) {
+  const absl::Status status = CheckRegime(spec);
+  if (status.ok()) return;
+  const std::vector<std::string> parts = absl::StrSplit(status.message(), absl::MaxSplits(": ", 1));
+  const auto value = job.Get(parts[0]);
+  value ? value->Report(parts.back()) : job.Report(status.message());
+}
+
 void ReadLength(YamlMap& job, v1::JobSpec& spec) {
   const auto epochs = job.Get("epochs");
   const auto steps = job.Get("steps");
@@ -252,10 +271,7 @@ void ReadPlace(YamlMap& job) {
 void ReadRest(YamlMap& job, v1::JobSpec& spec) {
   spec.set_seed(CountOr(job, "seed", 0, 1));
   spec.set_deterministic(BoolOr(job, "deterministic", false));
-  if (spec.deterministic() && spec.regime().kind() == v1::REGIME_ASYNC) {
-    job.Get("deterministic")
-        ->Report("needs regime: sync; the order of asynchronous pushes is not fixed");
-  }
+  CheckRegimeOf(job, spec);
   spec.set_log_every(CountOr(job, "log_every", 1, kDefaultLogEvery));
   spec.set_state_every(CountOr(job, "state_every", 0, kDefaultStateEvery));
   spec.set_shard_bytes(BytesOr(job, "shard_bytes"));
@@ -274,6 +290,7 @@ void ReadJob(YamlMap& map, const std::string& folder, JobFile& job) {
   ReadData(map, folder, *job.spec.mutable_data());
   ReadMembers(map, job.spec);
   ReadRegime(map, job.spec);
+  ReadRateScale(map, job.spec);
   if (const auto optimizers = map.Get("optimizers")) {
     ReadOptimizers(*optimizers, job);
   } else {

@@ -52,6 +52,17 @@ std::string PrintData(const v1::DataSpec& data) {
                       "\n  normalise: ", BoolText(data.normalise()), "\n");
 }
 
+std::string PrintRegime(const v1::RegimeSpec& regime) {
+  std::string text =
+      absl::StrCat("regime: ", regime.kind() == v1::REGIME_SYNC ? "sync" : "async", "\n");
+  if (regime.learning_rate_scale() == v1::RATE_SCALE_WORKERS) {
+    absl::StrAppend(&text, "learning_rate_scale: 1/workers\n");
+  } else if (regime.learning_rate_scale() == v1::RATE_SCALE_STALENESS) {
+    absl::StrAppend(&text, "learning_rate_scale: 1/staleness\n");
+  }
+  return text;
+}
+
 std::string PrintOptimizers(const v1::JobSpec& spec) {
   std::string text = "optimizers:\n";
   const std::map<std::string, v1::Optimizer> sorted(spec.optimizers().begin(),
@@ -91,8 +102,7 @@ std::string PrintJob(const v1::JobSpec& spec) {
   return absl::StrCat(
       "name: ", spec.name(), "\n", PrintModel(spec.model()), PrintData(spec.data()),
       "workers: ", spec.workers(), "\nmin_workers: ", spec.min_workers(),
-      "\nreplicas_per_worker: ", spec.replicas_per_worker(),
-      "\nregime: ", spec.regime().kind() == v1::REGIME_SYNC ? "sync" : "async", "\n",
+      "\nreplicas_per_worker: ", spec.replicas_per_worker(), "\n", PrintRegime(spec.regime()),
       PrintOptimizers(spec), PrintLength(spec.length()), PrintSaving(spec), "seed: ", spec.seed(),
       "\ndeterministic: ", BoolText(spec.deterministic()), "\nlog_every: ", spec.log_every(),
       "\nstate_every: ", spec.state_every(), "\nprefetch: ", spec.prefetch(),

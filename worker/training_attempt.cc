@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "rpc/job_length.h"
+#include "rpc/regime.h"
 #include "worker/data/batch_slices.h"
 
 namespace weir {
@@ -42,7 +43,7 @@ std::vector<uint64_t> FirstGroupSteps(const JobInfo& info, uint64_t first_step, 
 
 // Not behind the end: a joiner would wait there for steps that nobody runs.
 uint64_t FirstStep(const JobInfo& info, const v1::JobSpec& spec) {
-  if (spec.regime().kind() != v1::REGIME_SYNC) return info.resume_step;
+  if (!IsSync(spec)) return info.resume_step;
   uint64_t first = 0;
   for (const JobInfo::Member& member : info.members) {
     if (member.rank == info.rank) first = std::min(member.first_step, TotalSteps(spec));
@@ -61,7 +62,7 @@ double ValueOr(const std::map<std::string, double>& values, const std::string& n
 TrainingAttempt::TrainingAttempt(TrainingParts& parts, const JobInfo& info)
     : parts_(parts),
       info_(info),
-      sync_(parts.spec.regime().kind() == v1::REGIME_SYNC),
+      sync_(IsSync(parts.spec)),
       timeout_(absl::Milliseconds(parts.spec.step_timeout_ms())),
       updates_(parts.client,
                FirstGroupSteps(info, FirstStep(info, parts.spec),

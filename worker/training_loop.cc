@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include "common/status_macros.h"
+#include "rpc/regime.h"
 #include "worker/training_attempt.h"
 
 namespace weir {
@@ -28,7 +29,7 @@ absl::StatusOr<RunSummary> TrainingLoop::Run() {
   if (!left.ok()) spdlog::warn("leaving the job: {}", left.ToString());
   if (!summary.ok()) return summary;
   summary->name = parts_.spec.name();
-  summary->regime = parts_.spec.regime().kind() == v1::REGIME_SYNC ? "sync" : "async";
+  summary->regime = RegimeText(parts_.spec);
   summary->servers = info.servers;
   summary->lost_steps = info.lost_steps;
   summary->seed = parts_.spec.seed();

@@ -13,8 +13,10 @@
 #include "common/status_macros.h"
 #include "rpc/errors.h"
 #include "rpc/job_length.h"
+#include "rpc/regime.h"
 #include "worker/data/idx.h"
 #include "worker/job_file.h"
+#include "worker/start_line.h"
 #include "worker/torch_runner.h"
 #include "worker/training_loop.h"
 
@@ -70,7 +72,7 @@ ProgressLog::Options LoggingOf(const v1::JobSpec& spec) {
   ProgressLog::Options options;
   options.log_every = spec.log_every();
   options.train_examples = spec.train_examples();
-  options.sync = spec.regime().kind() == v1::REGIME_SYNC;
+  options.sync = IsSync(spec);
   options.total_examples = static_cast<double>(
       options.sync ? ExamplesAfterSteps(TotalSteps(spec), spec) : TotalExamples(spec));
   return options;
@@ -228,6 +230,9 @@ absl::StatusOr<RunSummary> WorkerRun::RunLoop(Loaded& loaded, JobSession& sessio
   logging.start_anew = IsLowest(info) && info.state == JobState::kWaiting && spec.resume().empty();
   logging.display = options_.display;
   logging.terminal = options_.terminal;
+  if (options_.display != nullptr) {
+    std::fprintf(options_.display, "%s\n", StartLine(spec).c_str());
+  }
   WEIR_ASSIGN_OR_RETURN(const auto log, ProgressLog::Create(logging, session, clock_));
   if (IsLowest(info)) WEIR_RETURN_IF_ERROR(WriteResolvedJob(spec, run_dir_ + "/job.yaml"));
   BatchMaker train(loaded.train, BatchOptionsOf(spec, loaded.train));

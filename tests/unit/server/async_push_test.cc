@@ -151,6 +151,50 @@ TEST_F(AsyncPush, TheRateScaleMultipliesTheLearningRate) {
   EXPECT_EQ(Weights(view, 0), Filled(100, -1));
 }
 
+// The staleness is what the server sees at the push: of each chunk, and at least 1.
+TEST_F(AsyncPush, ARateOfOneOverTheStalenessDividesStalePushesAlone) {
+  ViewMaker own;
+  own.edit().set_run_id(8);
+  own.edit().mutable_spec()->mutable_regime()->set_learning_rate_scale(v1::RATE_SCALE_STALENESS);
+  own.AddVariable("w", 32).AddMember(kAnn).AddMember(kBob);
+  StartJob(own);
+  const RequestMaker fast(own, kAnn);
+  const RequestMaker slow(own, kBob);
+  // Chunk 0 sees 5 updates, chunk 1 the first two of them.
+  for (uint64_t sequence = 1; sequence <= 2; ++sequence) {
+    WEIR_ASSERT_OK(Push(fast.Push(fast.SegmentsOf(0), sequence), Filled(32, 1)).get());
+  }
+  for (uint64_t sequence = 3; sequence <= 4; ++sequence) {
+    WEIR_ASSERT_OK(Push(fast.Push(OneSegment(0, 0, 16), sequence), Filled(16, 1)).get());
+  }
+  auto both = slow.SegmentsOf(0);
+  both[0].set_have_version(1);
+  const auto late = Push(slow.Push(both, 1), Filled(32, 3));
+  WEIR_ASSERT_OK(late.get());
+  EXPECT_EQ(late.get()->outcome().staleness(), 3u);
+  // 4 + 3 / 3, and 2 + 3 / 1.
+  EXPECT_EQ(Weights(own, 0)[0], -5);
+  EXPECT_EQ(Weights(own, 0)[16], -5);
+  // Of fresh weights: as it is.
+  both[0].set_have_version(3);
+  WEIR_ASSERT_OK(Push(slow.Push(both, 2), Filled(32, 1)).get());
+  EXPECT_EQ(Weights(own, 0)[16], -6);
+}
+
+TEST_F(AsyncPush, ARateOfOneOverTheWorkersCountsThoseThatAreAlive) {
+  ViewMaker own;
+  own.edit().set_run_id(8);
+  own.edit().mutable_spec()->mutable_regime()->set_learning_rate_scale(v1::RATE_SCALE_WORKERS);
+  own.AddVariable("w", 16).AddMember(kAnn).AddMember(kBob);
+  StartJob(own);
+  const RequestMaker maker(own, kAnn);
+  WEIR_ASSERT_OK(Push(maker.Push(maker.SegmentsOf(0), 1), Filled(16, 3)).get());
+  EXPECT_EQ(Weights(own, 0), Filled(16, -1.5));
+  WEIR_ASSERT_OK(server->ApplyView(own.RemoveMember(kBob).NextGeneration().Make()));
+  WEIR_ASSERT_OK(Push(maker.Push(maker.SegmentsOf(0), 2), Filled(16, 3)).get());
+  EXPECT_EQ(Weights(own, 0), Filled(16, -4.5));
+}
+
 TEST_F(AsyncPush, TheScheduleCountsTheExamplesOfEachChunk) {
   // Warm-up over 10 examples: rates (0 + 4) / 10 and (4 + 4) / 10.
   ViewMaker warm;

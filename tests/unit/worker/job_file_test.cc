@@ -133,9 +133,20 @@ TEST(JobFile, WhatComesLaterIsRefusedByName) {
               HasSubstr("optimizers.sgd.clip: is not supported yet"));
 }
 
+TEST(JobFile, ARateMayBeScaledInAsync) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile job, Parse(kJob, {"learning_rate_scale=1/staleness"}));
+  EXPECT_EQ(job.spec.regime().learning_rate_scale(), v1::RATE_SCALE_STALENESS);
+  EXPECT_THAT(Parse(kJob, {"learning_rate_scale=1/worker"}).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("expected one of 1/workers, 1/staleness")));
+}
+
 TEST(JobFile, ValuesThatContradictEachOtherAreRefused) {
   EXPECT_THAT(MessageOf("regime: async", "deterministic: true"),
               HasSubstr("deterministic: needs regime: sync"));
+  EXPECT_EQ(MessageOf("regime: async", "regime: sync\nlearning_rate_scale: 1/workers"),
+            "job.yaml:9: learning_rate_scale: needs regime: async; elsewhere an update is not the "
+            "push of one stale worker");
   EXPECT_THAT(MessageOf("momentum: 0.9", "nesterov: true"),
               HasSubstr("optimizers.sgd: nesterov needs a momentum above 0"));
   EXPECT_THAT(MessageOf("workers: 2", "workers: 2\nmin_workers: 3"),

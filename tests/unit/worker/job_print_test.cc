@@ -31,6 +31,8 @@ INSTANTIATE_TEST_SUITE_P(
     Jobs, PrintJobOf,
     testing::Values(
         "model: {builtin: mlp}\nsteps: 10\n",
+        "model: {builtin: mlp}\nsteps: 10\nlearning_rate_scale: 1/workers\n",
+        "model: {builtin: mlp}\nsteps: 10\nlearning_rate_scale: 1/staleness\n",
         "model: {builtin: mlp, options: {hidden: [64, 32]}}\nregime: sync\nexamples: 1e6\n"
         "deterministic: true\noptimizers: {adam: {learning_rate: 1e-3}}\n",
         "model: {builtin: resnet}\nepochs: 2.5\ncheckpoint: {every: 5 min, keep: 2, at_end: no}\n"
