@@ -34,6 +34,11 @@ std::string Decimal(double value) {
   return absl::StrFormat("%.4g", value);
 }
 
+std::string WaitsFor(const v1::WorkerStatus& worker) {
+  if (worker.waits_for().empty()) return "-";
+  return absl::StrCat("rank ", absl::StrJoin(worker.waits_for(), ", "));
+}
+
 Table JobsTable() {
   return Table({{"JOB"},
                 {"STATE"},
@@ -61,6 +66,13 @@ void AddJob(const v1::JobStatus& job, Table& table) {
 std::string TornPushes(uint64_t count) {
   return absl::StrCat("Torn pushes: ", HumanCount(count),
                       count == 0 ? "" : ", counted in part because their worker was gone", "\n");
+}
+
+std::string LatePushes(const v1::JobStatus& job) {
+  if (job.view().spec().regime().backup_workers() == 0) return "";
+  return absl::StrCat("Late pushes: ", HumanCount(job.late_pushes()),
+                      job.late_pushes() == 0 ? "" : ", dropped because their step had closed",
+                      "\n");
 }
 
 }  // namespace
@@ -104,16 +116,19 @@ std::string JobReport(const v1::JobStatus& job) {
                  {"EXAMPLES", Align::kRight},
                  {"SAMPLES/S", Align::kRight},
                  {"STALENESS", Align::kRight},
+                 {"WAITS FOR"},
+                 {"GROUP", Align::kRight},
                  {"LAST HEARD", Align::kRight}});
   for (const v1::WorkerStatus& worker : job.workers()) {
     const v1::Progress& progress = worker.progress();
     workers.AddRow({absl::StrCat(worker.rank()), worker.host(), HumanCount(progress.step()),
                     HumanCount(progress.examples()), Decimal(progress.samples_per_second()),
-                    Decimal(progress.staleness()), Silence(worker.silent_ms())});
+                    Decimal(progress.staleness()), WaitsFor(worker),
+                    absl::StrCat(worker.sync_group()), Silence(worker.silent_ms())});
   }
   return absl::StrCat(table.ToString(), "\n",
                       workers.empty() ? "No workers.\n" : workers.ToString(), "\n",
-                      TornPushes(job.torn_pushes()));
+                      TornPushes(job.torn_pushes()), LatePushes(job));
 }
 
 std::string CheckpointsReport(const v1::ListCheckpointsReply& checkpoints) {

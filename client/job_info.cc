@@ -15,7 +15,7 @@ JobInfo InfoOf(const v1::JobView& view, uint64_t worker) {
   }
   info.message = view.message();
   for (const v1::Member& member : view.members()) {
-    info.members.push_back({member.rank(), member.first_step()});
+    info.members.push_back({member.rank(), member.first_step(), member.sync_group()});
     if (member.worker() != worker) continue;
     info.member = true;
     info.rank = member.rank();

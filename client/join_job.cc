@@ -29,7 +29,18 @@ absl::StatusOr<v1::JobSpec> SpecOf(const JoinOptions& options) {
   spec.set_workers(options.workers);
   spec.set_replicas_per_worker(1);
   spec.set_min_workers(options.workers);
+  // No staleness at all, and a group of all, are sync itself.
+  const bool sync =
+      (options.regime == Regime::kBoundedStaleness && options.bounded_staleness == 0) ||
+      (options.regime == Regime::kSyncGroups && options.sync_group_size == options.workers);
+  spec.mutable_regime()->set_backup_workers(options.backup_workers);
+  if (sync) {
+    spec.mutable_regime()->set_kind(v1::REGIME_SYNC);
+    return spec;
+  }
   spec.mutable_regime()->set_kind(static_cast<v1::Regime>(options.regime));
+  spec.mutable_regime()->set_bounded_staleness(options.bounded_staleness);
+  spec.mutable_regime()->set_sync_group_size(options.sync_group_size);
   return spec;
 }
 

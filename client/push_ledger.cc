@@ -28,6 +28,7 @@ absl::StatusOr<uint64_t> PushLedger::Begin(const Push& push) {
   }
   ++state.under_way;
   ++state.begun;
+  state.next_group_step = push.group_step + 1;
   open_.push_back({group, state.begun, consumed_});
   consumed_ = std::max(consumed_, push.consumed);
   if (group != 0) next_step_ = std::max(next_step_, push.step + 1);
@@ -62,6 +63,7 @@ std::optional<PushLedger::Cut> PushLedger::Mark(uint64_t cut) {
   cut_.next_step = next_step_;
   for (size_t group = 0; group < groups_.size(); ++group) {
     cut_.last_sequence[group] = groups_[group].begun;
+    cut_.next_group_step[group] = groups_[group].next_group_step;
   }
   return cut_;
 }

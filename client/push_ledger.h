@@ -17,7 +17,8 @@ class PushLedger {
   // What a worker tells of a cut: docs of ReportCutRequest.
   struct Cut {
     uint64_t cut = 0;
-    std::vector<uint64_t> last_sequence;  // by group; [0] is state
+    std::vector<uint64_t> last_sequence;    // by group; [0] is state
+    std::vector<uint64_t> next_group_step;  // by group, after it; 0: nothing is pushed yet
     uint64_t consumed = 0;
     uint64_t next_step = 0;  // after the newest push of parameters; 0: there was none
   };
@@ -26,10 +27,14 @@ class PushLedger {
     uint32_t group = 0;
     uint64_t step = 0;
     uint64_t consumed = 0;
+    uint64_t group_step = 0;
   };
 
   // `groups` with the state group.
-  explicit PushLedger(size_t groups = 0) : groups_(groups) { cut_.last_sequence.resize(groups); }
+  explicit PushLedger(size_t groups = 0) : groups_(groups) {
+    cut_.last_sequence.resize(groups);
+    cut_.next_group_step.resize(groups);
+  }
 
   // The next sequence of a group. Errors: FailedPrecondition - two are under way, or an earlier one
   // failed, so that nobody knows what of it was applied; or there is no such
@@ -53,6 +58,7 @@ class PushLedger {
  private:
   struct Group {
     uint64_t begun = 0;
+    uint64_t next_group_step = 0;
     size_t under_way = 0;
     uint64_t failed = 0;  // sequence
     absl::Status failure;

@@ -309,6 +309,7 @@ void RemoteJobSession::ReportProgress(const Progress& progress) {
   to.set_examples(progress.examples);
   to.set_samples_per_second(progress.samples_per_second);
   to.set_staleness(progress.staleness);
+  to.set_late_pushes(progress.late_pushes);
   to.mutable_metrics()->insert(progress.metrics.begin(), progress.metrics.end());
   MutexLock lock(mutex_);
   step_ = std::max(step_, progress.step);
@@ -354,6 +355,7 @@ v1::ReportCutRequest RemoteJobSession::CutRequest(const CutReport& report) const
     mark.set_worker(worker_);
     mark.set_group(static_cast<uint32_t>(group));
     mark.set_last_sequence(report.cut.last_sequence[group]);
+    mark.set_next_group_step(report.cut.next_group_step[group]);
   }
   if (ranges_attempt_ != report.attempt) return request;
   uint64_t consumed = report.cut.consumed;

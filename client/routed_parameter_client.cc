@@ -44,7 +44,8 @@ class TransferUnderWay final : public PendingPush {
     WEIR_ASSIGN_OR_RETURN(const TransferResult result, outcome_->Wait());
     const bool repeated =
         result.push_messages > 0 && result.repeated_messages == result.push_messages;
-    return PushStats{repeated, result.staleness, result.bytes};
+    return PushStats{repeated,    result.staleness, result.bytes,
+                     result.late, result.next_step, result.next_group_step};
   }
 
  private:
@@ -64,7 +65,7 @@ absl::StatusOr<PullStats> RoutedParameterClient::Pull(absl::Span<const PullItem>
   auto outcome = std::make_shared<Outcome>();
   engine_->StartPull(into, options, Outcome::SetBy(outcome));
   WEIR_ASSIGN_OR_RETURN(const TransferResult result, outcome->Wait());
-  return PullStats{result.examples, result.bytes};
+  return PullStats{result.examples, result.bytes, result.slowest_step};
 }
 
 absl::StatusOr<PushStats> RoutedParameterClient::Push(absl::Span<const PushItem> gradients,

@@ -33,6 +33,10 @@ struct TransferResult {
   uint64_t examples = 0;  // highest that the pulled weights have had applied
   uint64_t bytes = 0;     // of payload, both ways
   uint64_t staleness = 0;
+  uint64_t slowest_step = 0;
+  bool late = false;
+  uint64_t next_step = 0;
+  uint64_t next_group_step = 0;
   uint64_t push_messages = 0;
   uint64_t repeated_messages = 0;  // of them, those all of whose chunks had been counted before
   ReduceStats reduced;

@@ -47,6 +47,8 @@ void TransferEngine::TakePull(WireMessage* message, absl::StatusOr<PullResult> a
 void TransferEngine::TakeReply(WireMessage& message, const PullResult& reply) {
   Transfer& transfer = *message.transfer;
   transfer.result.examples = std::max(transfer.result.examples, reply.header.examples());
+  transfer.result.slowest_step =
+      std::max(transfer.result.slowest_step, reply.header.slowest_step());
   transfer.result.bytes += reply.payload.size();
   for (size_t i = 0; i < message.pieces.size(); ++i) {
     const v1::Segment& segment = reply.header.segments(static_cast<int>(i));
@@ -60,11 +62,18 @@ void TransferEngine::TakeReply(WireMessage& message, const PullResult& reply) {
     }
   }
   if (message.call != Call::kPushPull) return;
-  const v1::PushOutcome& outcome = reply.header.outcome();
-  ++transfer.result.push_messages;
-  if (outcome.repeated()) ++transfer.result.repeated_messages;
-  transfer.result.staleness = std::max(transfer.result.staleness, outcome.staleness());
-  transfer.result.bytes += SourceBytes(message.pieces);
+  CountPush(message, reply.header.outcome());
+}
+
+void TransferEngine::CountPush(WireMessage& message, const v1::PushOutcome& outcome) {
+  TransferResult& result = message.transfer->result;
+  ++result.push_messages;
+  if (outcome.repeated()) ++result.repeated_messages;
+  result.staleness = std::max(result.staleness, outcome.staleness());
+  result.late = result.late || outcome.late();
+  result.next_step = std::max(result.next_step, outcome.next_step());
+  result.next_group_step = std::max(result.next_group_step, outcome.next_group_step());
+  result.bytes += SourceBytes(message.pieces);
 }
 
 void TransferEngine::TakePush(WireMessage* message, const absl::Status& status,
@@ -76,11 +85,7 @@ void TransferEngine::TakePush(WireMessage* message, const absl::Status& status,
     if (!status.ok()) {
       TakeFailure(message, status, effects);
     } else {
-      Transfer& transfer = *message->transfer;
-      ++transfer.result.push_messages;
-      if (outcome.repeated()) ++transfer.result.repeated_messages;
-      transfer.result.staleness = std::max(transfer.result.staleness, outcome.staleness());
-      transfer.result.bytes += SourceBytes(message->pieces);
+      CountPush(*message, outcome);
       if (message->call == Call::kPush && !outcome.repeated()) CountOwnUpdate(*message);
       Settle(message, effects);
     }

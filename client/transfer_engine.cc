@@ -62,6 +62,7 @@ v1::PushRequest HeaderFrom(const PushOptions& options) {
   header.set_weight(options.weight);
   header.set_examples(options.examples);
   header.set_rate_scale(options.rate_scale);
+  header.set_finished(options.finished);
   return header;
 }
 
@@ -154,8 +155,9 @@ void TransferEngine::StartPull(absl::Span<const PullItem> into, const PullOption
 
 absl::Status TransferEngine::BeginPush(Transfer& transfer, const PushOptions& options) {
   WEIR_RETURN_IF_ERROR(CheckUsable());
-  WEIR_ASSIGN_OR_RETURN(const uint64_t sequence,
-                        ledger_.Begin({options.group, options.step, options.consumed}));
+  WEIR_ASSIGN_OR_RETURN(
+      const uint64_t sequence,
+      ledger_.Begin({options.group, options.step, options.consumed, options.group_step}));
   transfer.pushes = true;
   transfer.push = HeaderFrom(options);
   transfer.push.set_sequence(sequence);

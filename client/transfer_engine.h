@@ -148,6 +148,8 @@ class TransferEngine final : public ViewListener,
   void TakePush(WireMessage* message, const absl::Status& status, const v1::PushOutcome& outcome);
   void TakeReply(WireMessage& message, const PullResult& reply)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountPush(WireMessage& message, const v1::PushOutcome& outcome)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeFailure(WireMessage* message, const absl::Status& status, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WaitToResend(WireMessage* message, MessageState state, absl::Duration delay)

@@ -66,6 +66,7 @@ class CheckpointSaver {
   void Cut(Turn& turn);
   void CutAtStep(Turn& turn);
   void AskForMarks(Turn& turn);
+  void AlignMarks();
   void OnMarked(Turn& turn);
   void SaveParts(Turn& turn);
   void OnPart(size_t part, const absl::StatusOr<v1::SavePartReply>& reply, Turn& turn);

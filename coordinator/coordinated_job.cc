@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/placement.h"
+#include "coordinator/sync_groups.h"
 #include "coordinator/turn_log.h"
 #include "rpc/errors.h"
 #include "rpc/job_length.h"
@@ -30,8 +31,9 @@ uint64_t UnixMillis(absl::Time time) {
 absl::optional<RangeDispenser> MakeRanges(const v1::JobSpec& spec) {
   if (IsSync(spec) || !DividesData(spec)) return {};
   return RangeDispenser({.epoch_examples = spec.train_examples(),
-                         .batch = AsyncBatch(spec),
-                         .total_examples = TotalExamples(spec)});
+                         .batch = StepBatch(spec),
+                         .total_examples = TotalExamples(spec),
+                         .shared = HasSyncGroups(spec)});
 }
 
 }  // namespace
@@ -62,7 +64,8 @@ CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobRecord& r
       finished_unix_ms_(record.finished_unix_ms()),
       any_finished_(record.any_finished()),
       last_change_(record.last_change()),
-      last_cut_(record.last_cut()) {
+      last_cut_(record.last_cut()),
+      next_sync_group_(record.next_sync_group()) {
   *view_.mutable_declaration() = declaration;
   roster_.Load(record, turn.now());
   barriers_.Load(record);
@@ -127,6 +130,7 @@ v1::JobRecord CoordinatedJob::Record() const {
   record.set_any_finished(any_finished_);
   record.set_last_change(last_change_);
   record.set_last_cut(last_cut_);
+  record.set_next_sync_group(next_sync_group_);
   return record;
 }
 
@@ -196,7 +200,30 @@ uint64_t CoordinatedJob::ExamplesDone() const {
 
 uint64_t CoordinatedJob::StepsDone() const {
   if (IsSync(spec()) || !DividesData(spec())) return roster_.highest_step();
-  return view_.resume().step() + roster_.examples() / AsyncBatch(spec());
+  return view_.resume().step() + roster_.examples() / StepBatch(spec());
+}
+
+uint64_t CoordinatedJob::HolderOf(uint64_t worker) const {
+  return HasSyncGroups(spec()) ? SyncGroupOf(view_, worker) : worker;
+}
+
+// A worker's step is the one after its newest push, so who is further than others allow waits.
+void CoordinatedJob::FillWaits(const Roster::Worker& member, v1::WorkerStatus& status) const {
+  const v1::RegimeSpec& regime = spec().regime();
+  if (view_.state() != v1::JOB_STATE_RUNNING || regime.kind() == v1::REGIME_ASYNC) return;
+  uint32_t as_far = 0;
+  for (const Roster::Worker* other : roster_.Members()) {
+    if (SyncGroupOf(view_, other->id) != status.sync_group()) continue;
+    if (Roster::StepOf(*other) + regime.bounded_staleness() < Roster::StepOf(member)) {
+      status.add_waits_for(other->rank);
+    } else {
+      ++as_far;
+    }
+  }
+  // Of those behind, as many as there are backup workers are not waited for.
+  if (regime.backup_workers() > 0 && as_far + regime.backup_workers() >= spec().workers()) {
+    status.clear_waits_for();
+  }
 }
 
 v1::JobStatus CoordinatedJob::Status(absl::Time now) const {
@@ -211,6 +238,8 @@ v1::JobStatus CoordinatedJob::Status(absl::Time now) const {
     *worker.mutable_progress() = member->progress;
     worker.mutable_progress()->set_step(std::max(member->step, member->progress.step()));
     worker.set_silent_ms(absl::ToInt64Milliseconds(now - member->last_heard));
+    worker.set_sync_group(SyncGroupOf(view_, member->id));
+    FillWaits(*member, worker);
   }
   uint64_t elements = 0;
   for (const v1::Variable& variable : view_.declaration().variables()) {
@@ -221,6 +250,7 @@ v1::JobStatus CoordinatedJob::Status(absl::Time now) const {
   }
   status.set_parameter_elements(elements);
   status.set_torn_pushes(torn_pushes_.count());
+  status.set_late_pushes(roster_.late_pushes());
   status.set_created_unix_ms(created_unix_ms_);
   status.set_finished_unix_ms(finished_unix_ms_);
   for (const auto& manifest : context_.checkpoints->List(name())) {

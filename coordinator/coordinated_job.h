@@ -25,6 +25,12 @@
 
 namespace weir {
 
+// What a member's view says of it besides who it is.
+struct MemberPlace {
+  uint64_t first_step = 0;
+  uint32_t sync_group = 0;
+};
+
 // One run of a job as the coordinator has it: its members, its state, its view. Methods are named
 // after the RPCs whose semantics they have (coordinator.proto). Every method runs in a turn; Finish
 // ends each turn that touched the job. Thread-compatible.
@@ -92,6 +98,8 @@ class CoordinatedJob {
   void Keep() { record_changed_ = true; }
   void KeepRanges() { ranges_changed_ = true; }
   uint64_t NextCut();
+  // Whose ranges of data the worker uses: its own, or its sync group's.
+  uint64_t HolderOf(uint64_t worker) const;
   // Steps and examples that the run has done, as far as is reported.
   uint64_t StepsDone() const;
   uint64_t ExamplesDone() const;
@@ -116,7 +124,7 @@ class CoordinatedJob {
  private:
   absl::Status CheckAttempt(uint64_t attempt) const;
   // Members.
-  void AddMember(uint64_t worker, uint64_t first_step);
+  void AddMember(uint64_t worker, uint64_t first_step, uint32_t sync_group = 0);
   void RemoveWorker(uint64_t worker, const std::string& why, bool finished, Turn& turn);
   void AfterDeparture(const std::string& why, Turn& turn);
   void ElectInitialiser();
@@ -125,8 +133,10 @@ class CoordinatedJob {
   static constexpr uint64_t kStopNotSettled = ~uint64_t{0};
   void SettleStop(Turn& turn);
   void OnStopSettled(const StepChange::Result& result, Turn& turn);
-  v1::JobView ViewWith(const std::vector<uint64_t>& joining, uint64_t first_step);
-  void OnAdmitted(const std::vector<uint64_t>& joining, bool had_members,
+  absl::optional<uint32_t> BeginSyncGroups(std::vector<uint64_t>& joining);
+  uint64_t HighestStep(uint32_t sync_group) const;
+  v1::JobView ViewWith(const std::vector<uint64_t>& joining, const MemberPlace& place);
+  void OnAdmitted(const std::vector<uint64_t>& joining, const MemberPlace& place,
                   const StepChange::Result& result, Turn& turn);
   void EndLeases(Turn& turn);
   void TickOrphan(Turn& turn);
@@ -147,6 +157,7 @@ class CoordinatedJob {
                   Turn& turn);
   void OnRestoreFailed(const v1::ServerInfo& server, const absl::Status& status, Turn& turn);
   void Run(Turn& turn);
+  void FillWaits(const Roster::Worker& member, v1::WorkerStatus& status) const;
   v1::JobRecord Record() const;
 
   const JobContext& context_;
@@ -162,7 +173,8 @@ class CoordinatedJob {
   bool any_finished_ = false;
   uint64_t last_change_ = 0;
   uint64_t last_cut_ = 0;
-  uint64_t last_version_ = 0;  // of views given out, those of changes included
+  uint32_t next_sync_group_ = 0;  // numbers of groups that are gone are not used again
+  uint64_t last_version_ = 0;     // of views given out, those of changes included
   uint64_t last_generation_ = 0;
   absl::Time orphaned_at_ = absl::InfiniteFuture();
   bool ending_orphan_ = false;

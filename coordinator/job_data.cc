@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
+#include "coordinator/sync_groups.h"
 #include "rpc/regime.h"
 
 namespace weir {
@@ -64,13 +65,20 @@ absl::StatusOr<v1::TakeRangesReply> CoordinatedJob::TakeRanges(const v1::TakeRan
   if (view_.state() != v1::JOB_STATE_RUNNING) {
     return absl::UnavailableError(absl::StrCat("the job does not run yet: ", view_.message()));
   }
-  const double rate = roster_.Find(request.worker())->progress.samples_per_second();
+  const uint64_t holder = HolderOf(request.worker());
+  double rate = 0;
+  for (const Roster::Worker* member : roster_.Members()) {
+    if (HolderOf(member->id) == holder) rate += member->progress.samples_per_second();
+  }
   const auto ahead = static_cast<uint64_t>(std::max(0.0, std::min(rate, 1e12)) * kSecondsAhead);
-  const uint64_t held = ranges_->HeldExamples(request.worker());
+  const uint64_t held = ranges_->HeldExamples(holder);
   const uint64_t wanted = std::max(request.examples(), ahead - std::min(ahead, held));
   roster_.Touch(request.worker(), turn.now());
   KeepRanges();
-  return ranges_->Take(request, wanted, roster_.Members().size());
+  v1::TakeRangesRequest of_holder = request;
+  of_holder.set_worker(holder);
+  const uint64_t holders = HasSyncGroups(spec()) ? NumSyncGroups(view_) : roster_.Members().size();
+  return ranges_->Take(of_holder, wanted, holders);
 }
 
 absl::Status CoordinatedJob::ReportProgress(const v1::ReportProgressRequest& request,
@@ -79,7 +87,10 @@ absl::Status CoordinatedJob::ReportProgress(const v1::ReportProgressRequest& req
   WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
   roster_.Report(request.worker(), request.progress(), turn.now());
   // Kept with the next change: after a restart a few ranges may be trained twice.
-  if (ranges_) ranges_->Consume(request.worker(), request.progress().examples());
+  // (A member of a sync group tells of its own share; what the group has done comes with Take.)
+  if (ranges_ && !HasSyncGroups(spec())) {
+    ranges_->Consume(request.worker(), request.progress().examples());
+  }
   return absl::OkStatus();
 }
 

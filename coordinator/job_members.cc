@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
+#include "coordinator/sync_groups.h"
 #include "coordinator/turn_log.h"
 #include "rpc/regime.h"
 
@@ -18,11 +19,12 @@ absl::Duration Backoff(int failures, absl::Duration first, absl::Duration most) 
   return std::min(first * (int64_t{1} << std::min(failures, 20)), most);
 }
 
-void InsertMember(v1::JobView& view, uint32_t rank, uint64_t worker, uint64_t first_step) {
+void InsertMember(v1::JobView& view, uint32_t rank, uint64_t worker, const MemberPlace& place) {
   v1::Member& member = *view.add_members();
   member.set_rank(rank);
   member.set_worker(worker);
-  member.set_first_step(first_step);
+  member.set_first_step(place.first_step);
+  member.set_sync_group(place.sync_group);
   std::sort(view.mutable_members()->begin(), view.mutable_members()->end(),
             [](const v1::Member& a, const v1::Member& b) { return a.rank() < b.rank(); });
 }
@@ -48,50 +50,93 @@ absl::StatusOr<v1::RegisterReply> CoordinatedJob::Register(const v1::RegisterReq
            name(), rank, request.worker(), request.host());
   orphaned_at_ = absl::InfiniteFuture();
   Keep();
-  if (view_.state() == v1::JOB_STATE_RUNNING && IsSync(spec())) {
+  const bool in_steps = IsSync(spec()) || HasSyncGroups(spec());
+  if (view_.state() == v1::JOB_STATE_RUNNING && in_steps) {
     roster_.SetJoining(request.worker());
     AdmitJoining(turn);
     return reply;
   }
-  AddMember(request.worker(), view_.resume().step());
+  // Where it counts who is ahead of whom, a newcomer is not behind all others.
+  const bool bounded = spec().regime().kind() == v1::REGIME_BOUNDED_STALENESS;
+  AddMember(request.worker(), std::max(view_.resume().step(), bounded ? roster_.lowest_step() : 0));
   if (view_.state() == v1::JOB_STATE_INITIALISING) ElectInitialiser();
   if (view_.state() == v1::JOB_STATE_WAITING) TryStart(turn);
   return reply;
 }
 
-void CoordinatedJob::AddMember(uint64_t worker, uint64_t first_step) {
+void CoordinatedJob::AddMember(uint64_t worker, uint64_t first_step, uint32_t sync_group) {
   const Roster::Worker* found = roster_.Find(worker);
   if (found == nullptr) return;
   roster_.Admit(worker, first_step);
-  InsertMember(ChangeView(), found->rank, worker, first_step);
+  InsertMember(ChangeView(), found->rank, worker, {first_step, sync_group});
+  if (HasSyncGroups(spec()) && view_.state() != v1::JOB_STATE_RUNNING) {
+    next_sync_group_ = AssignSyncGroups(view_);
+  }
   last_generation_ = std::max(last_generation_, view_.generation()) + 1;
   view_.set_generation(last_generation_);
 }
 
 // In `sync` a new member counts from a step boundary that no server has passed, and at which all
-// old members know of it: they divide the data by the view that they have.
+// old members know of it: they divide the data by the view that they have. So it is
+// within a sync group.
 void CoordinatedJob::AdmitJoining(Turn& turn) {
-  const std::vector<uint64_t> joining = roster_.Joining();
+  std::vector<uint64_t> joining = roster_.Joining();
   if (joining.empty() || change_ != nullptr || saver_.cutting() || turn.now() < admit_at_ ||
       view_.stop() || view_.state() != v1::JOB_STATE_RUNNING) {
     return;
   }
-  const bool had_members = view_.members_size() > 0;
+  uint32_t sync_group = 0;
+  if (HasSyncGroups(spec())) {
+    const absl::optional<uint32_t> with_room = BeginSyncGroups(joining);
+    if (!with_room) return;
+    sync_group = *with_room;
+    joining.resize(1);  // the next one may be for another group
+  }
+  const bool had_members = SizeOfSyncGroup(view_, sync_group) > 0;
   StepChange::Options options;
-  options.first_step = roster_.highest_step() + (had_members ? 1 : 0);
+  options.first_step = HighestStep(sync_group) + (had_members ? 1 : 0);
+  options.sync_group = sync_group;
   options.deadline = turn.now() + kJoinTime;
-  options.view_at = [joining, had_members](CoordinatedJob& job, uint64_t step) {
-    return job.ViewWith(joining, had_members ? step + StepChange::kKnownAfter : step);
+  const auto place_at = [sync_group, had_members](uint64_t step) {
+    return MemberPlace{had_members ? step + StepChange::kKnownAfter : step, sync_group};
+  };
+  options.view_at = [joining, place_at](CoordinatedJob& job, uint64_t step) {
+    return job.ViewWith(joining, place_at(step));
   };
   StartChange(
       std::move(options),
-      [joining, had_members](CoordinatedJob& job, Turn& later, const StepChange::Result& result) {
-        job.OnAdmitted(joining, had_members, result, later);
+      [joining, place_at](CoordinatedJob& job, Turn& later, const StepChange::Result& result) {
+        job.OnAdmitted(joining, place_at(result.step), result, later);
       },
       turn);
 }
 
-v1::JobView CoordinatedJob::ViewWith(const std::vector<uint64_t>& joining, uint64_t first_step) {
+// Where all groups are full, newcomers begin one of their own at once, as nobody is in step with
+// them yet. Leaves those in `joining` that have to wait for the boundary of the group it returns.
+absl::optional<uint32_t> CoordinatedJob::BeginSyncGroups(std::vector<uint64_t>& joining) {
+  while (!joining.empty()) {
+    const absl::optional<uint32_t> with_room = GroupWithRoom(view_);
+    if (with_room) return with_room;
+    AddMember(joining.front(), view_.resume().step(), next_sync_group_++);
+    Keep();
+    joining.erase(joining.begin());
+  }
+  return absl::nullopt;
+}
+
+uint64_t CoordinatedJob::HighestStep(uint32_t sync_group) const {
+  if (!HasSyncGroups(spec())) return roster_.highest_step();
+  uint64_t highest = view_.resume().step();
+  for (const v1::Member& member : view_.members()) {
+    const Roster::Worker* worker = roster_.Find(member.worker());
+    if (member.sync_group() != sync_group || worker == nullptr) continue;
+    highest = std::max(highest, Roster::StepOf(*worker));
+  }
+  return highest;
+}
+
+v1::JobView CoordinatedJob::ViewWith(const std::vector<uint64_t>& joining,
+                                     const MemberPlace& place) {
   admitting_version_ = last_version_ = std::max(last_version_, view_.version()) + 1;
   admitting_generation_ = last_generation_ = std::max(last_generation_, view_.generation()) + 1;
   v1::JobView view = view_;
@@ -99,12 +144,12 @@ v1::JobView CoordinatedJob::ViewWith(const std::vector<uint64_t>& joining, uint6
   view.set_generation(admitting_generation_);
   for (const uint64_t id : joining) {
     const Roster::Worker* worker = roster_.Find(id);
-    if (worker != nullptr) InsertMember(view, worker->rank, id, first_step);
+    if (worker != nullptr) InsertMember(view, worker->rank, id, place);
   }
   return view;
 }
 
-void CoordinatedJob::OnAdmitted(const std::vector<uint64_t>& joining, bool had_members,
+void CoordinatedJob::OnAdmitted(const std::vector<uint64_t>& joining, const MemberPlace& place,
                                 const StepChange::Result& result, Turn& turn) {
   // A view that was published meanwhile is newer, and without the newcomers.
   const bool undisturbed = last_version_ == admitting_version_ &&
@@ -112,9 +157,8 @@ void CoordinatedJob::OnAdmitted(const std::vector<uint64_t>& joining, bool had_m
                                        [&](uint64_t id) { return roster_.Find(id) != nullptr; });
   if (result.status.ok() && undisturbed) {
     for (const uint64_t id : joining) {
-      const uint64_t first_step = had_members ? result.step + StepChange::kKnownAfter : result.step;
-      roster_.Admit(id, first_step);
-      InsertMember(ChangeView(), roster_.Find(id)->rank, id, first_step);
+      roster_.Admit(id, place.first_step);
+      InsertMember(ChangeView(), roster_.Find(id)->rank, id, place);
       roster_.Touch(id, turn.now());
       LogLater(turn, spdlog::level::info, "worker joins job={} worker={:016x} step={}", name(), id,
                result.step);
@@ -153,8 +197,10 @@ void CoordinatedJob::RemoveWorker(uint64_t worker, const std::string& why, bool 
   LogLater(turn, spdlog::level::info, "worker goes job={} {} worker={:016x}: {}", name(),
            roster_.Describe(worker), worker, why);
   any_finished_ |= finished;
-  if (ranges_) {
-    finished ? ranges_->Forget(worker) : ranges_->Return(worker);
+  // What a sync group holds stays with those who are left of it.
+  if (ranges_ &&
+      (!HasSyncGroups(spec()) || SizeOfSyncGroup(view_, SyncGroupOf(view_, worker)) == 1)) {
+    finished ? ranges_->Forget(HolderOf(worker)) : ranges_->Return(HolderOf(worker));
     KeepRanges();
   }
   v1::JobView& view = ChangeView();

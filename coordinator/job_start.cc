@@ -10,6 +10,7 @@
 #include "coordinator/job_spec_check.h"
 #include "coordinator/message_difference.h"
 #include "coordinator/placement.h"
+#include "coordinator/sync_groups.h"
 #include "coordinator/turn_log.h"
 #include "rpc/errors.h"
 #include "rpc/regime.h"
@@ -33,6 +34,11 @@ absl::Status CoordinatedJob::Declare(const v1::DeclareRequest& request, Turn& tu
                      difference->left, " there and ", difference->right, " here"));
   }
   WEIR_RETURN_IF_ERROR(CheckDeclaration(declaration));
+  if (spec().regime().backup_workers() > 0 && declaration.groups_size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "backup_workers: a late worker goes on with the others' step, which with ",
+        declaration.groups_size(), " optimizers need not be its own; the model may have one"));
+  }
   WEIR_ASSIGN_OR_RETURN(const SharedManifest source, FirstSource());
   if (source != nullptr) {
     WEIR_RETURN_IF_ERROR(CheckRestorable(source->declaration(), declaration));
@@ -184,6 +190,7 @@ void CoordinatedJob::BeginAttempt(const SharedManifest& source, Turn& turn) {
   roster_.StartAttempt(resume.step(), view_.attempt() > 1, turn.now());
   for (const uint64_t joining : roster_.Joining()) AddMember(joining, resume.step());
   for (v1::Member& member : *view_.mutable_members()) member.set_first_step(resume.step());
+  if (HasSyncGroups(spec())) next_sync_group_ = AssignSyncGroups(view_);
   StartRanges(source.get());
   view_.clear_initialiser();
   view_.clear_cut();  // of an attempt that is over

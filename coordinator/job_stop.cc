@@ -6,6 +6,7 @@
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/turn_log.h"
+#include "rpc/regime.h"
 
 namespace weir {
 namespace {
@@ -40,7 +41,7 @@ void CoordinatedJob::SettleStop(Turn& turn) {
   StepChange::Options options;
   options.first_step = roster_.highest_step() + 1;
   options.deadline = turn.now() + kSettleTime;
-  options.view_at = [](CoordinatedJob& job, uint64_t) { return job.ViewWith({}, 0); };
+  options.view_at = [](CoordinatedJob& job, uint64_t) { return job.ViewWith({}, {}); };
   StartChange(
       std::move(options),
       [](CoordinatedJob& job, Turn& later, const StepChange::Result& result) {

@@ -26,7 +26,8 @@ uint64_t SlotsOf(const v1::Optimizer& optimizer) {
 
 std::vector<uint64_t> BytesByServer(const v1::JobSpec& spec, const v1::Declaration& declaration,
                                     const Layout& layout, const v1::ShardMap& map) {
-  const uint64_t accumulators = !IsSync(spec) ? 0 : spec.deterministic() ? spec.workers() : 1;
+  const uint64_t accumulators =
+      IsSync(spec) ? (spec.deterministic() ? spec.workers() : 1) : SyncGroups(spec);
   std::vector<uint64_t> bytes(map.servers_size(), 0);
   for (const Shard& shard : layout.shards()) {
     const v1::Variable& variable = declaration.variables(static_cast<int>(shard.variable));

@@ -32,6 +32,7 @@ void RangeDispenser::Load(const v1::RangesRecord& record) {
     Holder& holder = holders_[saved.worker()];
     holder.request = saved.request();
     holder.answer = saved.answer();
+    holder.answers.assign(saved.answers().begin(), saved.answers().end());
     holder.held.assign(saved.held().begin(), saved.held().end());
     holder.consumed = saved.consumed();
   }
@@ -47,6 +48,7 @@ v1::RangesRecord RangeDispenser::Save() const {
     saved.set_worker(worker);
     saved.set_request(holder.request);
     *saved.mutable_answer() = holder.answer;
+    for (const v1::TakeRangesReply& answer : holder.answers) *saved.add_answers() = answer;
     for (const v1::DataRange& range : holder.held) *saved.add_held() = range;
     saved.set_consumed(holder.consumed);
   }
@@ -114,6 +116,10 @@ v1::DataRange RangeDispenser::TakeOne(uint64_t examples) {
 absl::StatusOr<v1::TakeRangesReply> RangeDispenser::Take(const v1::TakeRangesRequest& request,
                                                          uint64_t examples, uint64_t workers) {
   Holder& holder = holders_[request.worker()];
+  if (request.request() > 0 && request.request() <= holder.answers.size()) {
+    Consume(request.worker(), request.consumed());
+    return holder.answers[request.request() - 1];
+  }
   if (request.request() < holder.request) {
     return absl::InvalidArgumentError(
         absl::StrCat("request ", request.request(), " is older than the last, ", holder.request));
@@ -138,6 +144,7 @@ absl::StatusOr<v1::TakeRangesReply> RangeDispenser::Take(const v1::TakeRangesReq
   if (!reply.ranges().empty()) {
     holder.request = request.request();
     holder.answer = reply;
+    if (options_.shared) holder.answers.push_back(reply);
   }
   return reply;
 }

@@ -22,6 +22,7 @@ class RangeDispenser {
     uint64_t epoch_examples = 0;  // > 0
     uint64_t batch = 0;           // > 0; of one worker
     uint64_t total_examples = 0;  // over all epochs, where handing out ends
+    bool shared = false;          // several take the same ranges, and some join later: sync groups
   };
 
   explicit RangeDispenser(const Options& options) : options_(options) {}
@@ -57,6 +58,7 @@ class RangeDispenser {
   struct Holder {
     uint64_t request = 0;
     v1::TakeRangesReply answer;
+    std::vector<v1::TakeRangesReply> answers;  // shared: to all requests, from 1
     std::deque<v1::DataRange> held;
     uint64_t consumed = 0;  // before `held`
     uint64_t reported = 0;  // consumed, noted while frozen

@@ -141,6 +141,7 @@ void Roster::Remove(uint64_t worker, const std::string& why) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;
   departed_examples_ += found->second.progress.examples();
+  departed_late_pushes_ += found->second.progress.late_pushes();
   workers_.erase(found);
   if (departed_.emplace(worker, why).second) departed_order_.push_back(worker);
   if (departed_order_.size() > kMostDeparted) {
@@ -171,6 +172,7 @@ void Roster::Admit(uint64_t worker, uint64_t first_step) {
 void Roster::StartAttempt(uint64_t step, bool rollback, absl::Time now) {
   highest_step_ = step;
   departed_examples_ = 0;
+  departed_late_pushes_ = 0;
   for (auto& [id, worker] : workers_) {
     worker.step = step;
     worker.first_step = step;
@@ -245,6 +247,20 @@ std::vector<uint64_t> Roster::Stuck(absl::Time now, absl::Duration timeout) cons
     }
   }
   return stuck;
+}
+
+uint64_t Roster::lowest_step() const {
+  const std::vector<const Worker*> members = Members();
+  if (members.empty()) return 0;
+  uint64_t lowest = std::numeric_limits<uint64_t>::max();
+  for (const Worker* member : members) lowest = std::min(lowest, StepOf(*member));
+  return lowest;
+}
+
+uint64_t Roster::late_pushes() const {
+  uint64_t late = departed_late_pushes_;
+  for (const auto& [id, worker] : workers_) late += worker.progress.late_pushes();
+  return late;
 }
 
 uint64_t Roster::examples() const {

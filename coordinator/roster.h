@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -84,8 +85,13 @@ class Roster {
   std::vector<uint64_t> Stuck(absl::Time now, absl::Duration timeout) const;
 
   uint64_t highest_step() const { return highest_step_; }
-  // Examples consumed in this attempt, by the departed too.
+  // Of the members, the furthest behind; 0: there is none.
+  uint64_t lowest_step() const;
+  // The step that the worker is in, as far as it has told.
+  static uint64_t StepOf(const Worker& worker) { return std::max(worker.step, worker.first_step); }
+  // Examples consumed in this attempt, and pushes that came late, by the departed too.
   uint64_t examples() const;
+  uint64_t late_pushes() const;
 
  private:
   absl::Status Taken(const Worker& holder, absl::Time now) const;
@@ -98,6 +104,7 @@ class Roster {
   std::vector<uint64_t> departed_order_;      // oldest first
   uint64_t highest_step_ = 0;
   uint64_t departed_examples_ = 0;
+  uint64_t departed_late_pushes_ = 0;
 };
 
 }  // namespace weir

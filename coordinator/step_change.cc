@@ -55,6 +55,7 @@ void StepChange::Prepare(Turn& turn) {
   request.set_attempt(options_.attempt);
   request.set_change_id(WireId());
   request.set_step(step_);
+  request.set_sync_group(options_.sync_group);
   for (const v1::ServerInfo& server : options_.servers) {
     turn.Later([&transport = context_.transport, server, request, answer] {
       transport.PrepareStep(

@@ -34,6 +34,7 @@ class StepChange {
     uint64_t attempt = 0;
     std::vector<v1::ServerInfo> servers;  // may be empty
     uint64_t first_step = 0;              // to be tried first
+    uint32_t sync_group = 0;              // whose step it falls on
     uint64_t cut = 0;                     // of a checkpoint; 0: none
     // The view to come in force at `step`; null: no change of members.
     std::function<v1::JobView(CoordinatedJob&, uint64_t step)> view_at;

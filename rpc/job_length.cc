@@ -43,11 +43,15 @@ uint64_t AsyncBatch(const v1::JobSpec& spec) {
 }
 
 uint64_t UpdateBatch(const v1::JobSpec& spec) {
-  return StepBatch(spec);
+  const uint32_t backup = spec.regime().backup_workers();
+  if (!IsSync(spec) || backup == 0) return StepBatch(spec);
+  return RoundUp(PerWorkerBatch(spec) * (std::max(spec.workers(), backup + 1) - backup));
 }
 
 uint64_t StepBatch(const v1::JobSpec& spec) {
-  return IsSync(spec) ? GlobalBatch(spec) : AsyncBatch(spec);
+  if (IsSync(spec)) return GlobalBatch(spec);
+  const uint64_t groups = SyncGroups(spec);
+  return groups == 0 ? AsyncBatch(spec) : std::max<uint64_t>(1, GlobalBatch(spec) / groups);
 }
 
 uint64_t StepsPerEpoch(const v1::JobSpec& spec) {

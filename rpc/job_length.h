@@ -19,10 +19,11 @@ uint64_t GlobalBatch(const v1::JobSpec& spec);
 double PerWorkerBatch(const v1::JobSpec& spec);
 // What a worker takes from its ranges for one step in `async`: the same, rounded down, at least 1.
 uint64_t AsyncBatch(const v1::JobSpec& spec);
-// Behind one update of the weights: of a step of all workers in `sync`, of one push in `async`.
+// Behind one update of the weights: of a step of all workers in `sync`, but for its backup workers;
+// of a step of a sync group; of one push in `async`.
 uint64_t UpdateBatch(const v1::JobSpec& spec);
-// Of a step as the job counts its steps: one of all workers in `sync`, one push of one worker in
-// `async`.
+// Of a step as the job counts its steps: one of all workers in `sync`, one of a sync group, one
+// push of one worker in `async`.
 uint64_t StepBatch(const v1::JobSpec& spec);
 
 // Steps of one pass over the training set; the last may be short.

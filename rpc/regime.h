@@ -13,6 +13,9 @@ namespace weir {
 // All workers are in one step. Else each has steps of its own, and data comes in ranges.
 bool IsSync(const v1::JobSpec& spec);
 
+// Groups that are in step when all workers are there; 0: in no regime but SYNC_GROUPS.
+uint64_t SyncGroups(const v1::JobSpec& spec);
+
 // Replicas of the job when all of its workers are there.
 uint64_t Replicas(const v1::JobSpec& spec);
 

@@ -64,8 +64,11 @@ absl::StatusOr<bool> Chunk::Assign(const ChunkValues& values) {
   if (!fresh) return NoMemory(*traits_.variable, bytes());
   CopyOut(values, elements_, traits_.variable->element_bytes, fresh.mutable_data());
   MutexLock lock(mutex_);
-  const bool untouched = version_ == 0 && examples_ == 0 && group_step_ == 0 &&
-                         (accumulator_ == nullptr || accumulator_->empty());
+  const bool untouched =
+      version_ == 0 && examples_ == 0 && first_group_step_ == 0 &&
+      std::all_of(places_.begin(), places_.end(), [](const std::unique_ptr<GroupPlace>& place) {
+        return place->group_step == 0 && place->accumulator.empty();
+      });
   const bool first = !weights_;
   if (first || untouched) std::swap(weights_, fresh);
   return first;
@@ -99,8 +102,8 @@ absl::Status Chunk::Load(uint64_t version, uint64_t examples, absl::Span<const s
 
 void Chunk::StartAt(uint64_t group_step) {
   MutexLock lock(mutex_);
-  group_step_ = group_step;
-  accumulator_ = nullptr;
+  first_group_step_ = group_step;
+  places_.clear();
 }
 
 absl::StatusOr<ChunkOutcome> Chunk::Apply(const PushHeader& push, const ChunkValues& values,

@@ -30,6 +30,7 @@ struct ChunkTraits {
   BufferPool* pool = nullptr;
   const CurrentMembers* members = nullptr;
   bool deterministic = false;
+  uint64_t quorum = 0;  // of a sync step: StepAccumulator; with one, late pushes are dropped
   v1::RateScale rate_scale = v1::RATE_SCALE_UNSPECIFIED;  // async
 };
 
@@ -37,6 +38,7 @@ struct ChunkTraits {
 struct ChunkOutcome {
   bool repeated = false;   // it had been counted before
   bool completes = false;  // the sequence is complete with it
+  bool late = false;       // its step had closed without it: counted, but dropped
   uint64_t staleness = 0;  // updates between the weights that the push was made on and now
 };
 
@@ -86,16 +88,16 @@ class Chunk {
                                      SequenceTracker& tracker);
 
   // A push of a parameter that counts towards its sync step, which closes when all members have
-  // contributed. `reply`, where not null, waits for that.
+  // contributed, or enough of them. `reply`, where not null, waits for that.
   // Errors: Aborted - the step was closed without this worker, which is no member any more.
   absl::StatusOr<ChunkOutcome> Contribute(const PushHeader& push, const ChunkValues& values,
                                           SequenceTracker& tracker,
                                           const std::shared_ptr<ParkedReply>& reply,
                                           ClosedChunks& closed);
-  // After a change of members: closes the step if it waits for nobody any more.
-  absl::Status Reconsider(ClosedChunks& closed);
-  // Whom the group step waits for here; nobody, where it is not open.
-  std::vector<MemberInfo> Missing(uint64_t group_step) const;
+  // After a change of members: closes the sync group's step if it waits for nobody any more.
+  absl::Status Reconsider(uint32_t sync_group, ClosedChunks& closed);
+  // Whom the group step of the sync group waits for here; nobody, where it is not open.
+  std::vector<MemberInfo> Missing(uint32_t sync_group, uint64_t group_step) const;
 
   // A push of state: replaces the worker's value, and the chunk by the aggregate of members'
   // values.
@@ -107,6 +109,15 @@ class Chunk {
     WorkerId worker{};
     double weight = 0;
     BufferRef values;
+  };
+  // The step of a sync group that is open here, or comes next.
+  struct GroupPlace {
+    uint32_t sync_group = 0;
+    uint64_t group_step = 0;
+    uint64_t step = 0;  // of the contributions
+    double rate_scale = 1;
+    StepAccumulator accumulator;
+    std::vector<std::shared_ptr<ParkedReply>> parked{};
   };
   // Hands the gradient of an update to the rule.
   using Feed = absl::FunctionRef<void(const UpdateContext&, const ChunkSpan&)>;
@@ -126,12 +137,15 @@ class Chunk {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status UpdateFrom(const PushHeader& push, const ChunkValues& values)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  StepAccumulator& Accumulator() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CloseOrPark(const MemberSet& members, const std::shared_ptr<ParkedReply>& reply,
-                           ClosedChunks& closed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CloseStep(ClosedChunks& closed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReleaseReplies(ClosedChunks& closed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Park(const std::shared_ptr<ParkedReply>& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  const GroupPlace* FindPlace(uint32_t sync_group) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  GroupPlace& PlaceOf(uint32_t sync_group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CloseOrPark(GroupPlace& place, const MemberSet& members,
+                           const std::shared_ptr<ParkedReply>& reply, ClosedChunks& closed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CloseStep(GroupPlace& place, ClosedChunks& closed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void ReleaseReplies(GroupPlace& place, ClosedChunks& closed);
+  static void Park(GroupPlace& place, const std::shared_ptr<ParkedReply>& reply);
   absl::Status Aggregate(const MemberSet& members, WorkerId last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -145,12 +159,9 @@ class Chunk {
   BufferRef weights_ ABSL_GUARDED_BY(mutex_);
   BufferRef slots_ ABSL_GUARDED_BY(mutex_);
 
-  // sync
-  uint64_t group_step_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t step_ ABSL_GUARDED_BY(mutex_) = 0;  // of the contributions
-  double rate_scale_ ABSL_GUARDED_BY(mutex_) = 1;
-  std::unique_ptr<StepAccumulator> accumulator_ ABSL_GUARDED_BY(mutex_);  // made when first needed
-  std::vector<std::shared_ptr<ParkedReply>> parked_ ABSL_GUARDED_BY(mutex_);
+  // In steps: where each sync group is (in sync there is one), made when first needed.
+  uint64_t first_group_step_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::unique_ptr<GroupPlace>> places_ ABSL_GUARDED_BY(mutex_);
 
   std::vector<StateEntry> state_ ABSL_GUARDED_BY(mutex_);  // the latest value of each worker
 };

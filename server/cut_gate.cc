@@ -6,8 +6,10 @@
 namespace weir {
 
 bool CutGate::Holds(const PushHeader& push) const {
-  if (IsOpen(push.cut) && push.sequence > push.cut_sequence) return true;
-  if (!under_way_.has_value()) return false;
+  const bool beyond_own_mark = IsOpen(push.cut) && push.sequence > push.cut_sequence;
+  if (!under_way_.has_value()) return beyond_own_mark;
+  if (beyond_own_mark && push.cut > *under_way_) return true;
+  // The coordinator's word counts: members of a sync group are brought to the same group step.
   const auto mark = marks_.find({push.worker, push.group});
   // A worker without a mark has joined since: all of its pushes are later.
   return push.sequence > (mark == marks_.end() ? 0 : mark->second);

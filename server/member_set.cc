@@ -24,7 +24,8 @@ MemberSet::MemberSet(const google::protobuf::RepeatedPtrField<v1::Member>& membe
   for (const v1::Member& member : members) {
     members_.push_back({.rank = member.rank(),
                         .worker = static_cast<WorkerId>(member.worker()),
-                        .first_step = member.first_step()});
+                        .first_step = member.first_step(),
+                        .sync_group = member.sync_group()});
   }
   std::stable_sort(members_.begin(), members_.end(),
                    [](const MemberInfo& a, const MemberInfo& b) { return a.rank < b.rank; });
@@ -42,6 +43,14 @@ const MemberInfo* MemberSet::Find(WorkerId worker) const {
     return member.worker == worker;
   });
   return found == members_.end() ? nullptr : &*found;
+}
+
+std::vector<MemberInfo> MemberSet::InStepWith(const MemberInfo& member) const {
+  std::vector<MemberInfo> group;
+  for (const MemberInfo& other : members_) {
+    if (other.sync_group == member.sync_group) group.push_back(other);
+  }
+  return group;
 }
 
 }  // namespace weir

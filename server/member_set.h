@@ -19,6 +19,7 @@ struct MemberInfo {
   uint32_t rank = 0;
   WorkerId worker{};
   uint64_t first_step = 0;  // sync: the first step that waits for it
+  uint32_t sync_group = 0;  // whom it is in step with; 0 where all are
 };
 
 // "rank 1 (worker 00000000000000ab)"
@@ -37,6 +38,8 @@ class MemberSet {
   uint64_t first_step() const;
   // nullptr: no member.
   const MemberInfo* Find(WorkerId worker) const;
+  // Those that a member is in step with, itself too, by rank: whom its collectives span.
+  std::vector<MemberInfo> InStepWith(const MemberInfo& member) const;
 
  private:
   std::vector<MemberInfo> members_;

@@ -46,13 +46,14 @@ ParameterStore::ParameterStore(Options options, const v1::JobView& view,
       chunks_(*plan_, *options_.pool),
       reservation_(std::move(reservation)),
       members_(chunks_.members().Get()),
-      ledger_(plan_->groups()),
+      staleness_gate_(plan_->bounded_staleness(), plan_->groups()),
       held_(options_.credit_bytes) {
   const std::vector<uint64_t> group_steps(view.resume().group_steps().begin(),
                                           view.resume().group_steps().end());
   pushes_ = group_steps;
   pushes_.resize(plan_->groups().size());
-  ledger_.Resume(group_steps, view.resume().step());
+  first_group_steps_ = group_steps;
+  first_step_ = view.resume().step();
   global_step_ = view.resume().step();
   chunks_.StartAt(pushes_);
 }
@@ -84,6 +85,7 @@ void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
       std::exchange(members_, std::make_shared<const MemberSet>(view.members()));
   // First the members, then the walk over the chunks: see CurrentMembers.
   chunks_.members().Set(members_);
+  staleness_gate_.SetMembers(*members_);
   for (const MemberInfo& member : before->by_rank()) {
     if (members_->Find(member.worker) == nullptr) DropWorker(member.worker, effects);
   }
@@ -95,16 +97,17 @@ void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
 // servers or chunks have counted: that step counts here as far as it has come.
 void ParameterStore::SkipStepsOfNobody() {
   const uint64_t step = std::max(members_->first_step(), resume_.step());
-  if (!ledger_.IsBehind(step)) return;
+  StepLedger& ledger = LedgerOf(0);
+  if (!ledger.IsBehind(step)) return;
   std::vector<uint64_t> group_steps(plan_->groups().size(), step - resume_.step());
   for (int g = 0; g < resume_.group_steps_size(); ++g) group_steps[g] += resume_.group_steps(g);
-  ledger_.Resume(group_steps, step);
+  ledger.Resume(group_steps, step);
   chunks_.StartAt(group_steps);
 }
 
 void ParameterStore::DropWorker(WorkerId worker, StoreEffects& effects) {
   effects.members_left = true;
-  ledger_.Forget(worker);
+  for (auto& [sync_group, ledger] : ledgers_) ledger.Forget(worker);
   NoteDeparture(worker);
   const absl::Status gone =
       NotAMember(static_cast<uint64_t>(worker), "its lease has ended, or it has left");
@@ -187,6 +190,8 @@ void ParameterStore::Advance(StoreEffects& effects) {
   ReleasePulls(effects);
   if (!held_.empty()) ReadmitHeld(effects);
   if (applying_ > 0 || !held_.empty() || !parked_.empty()) return;
+  const auto is_push = [](const auto& entry) { return entry.second.outcome.has_value(); };
+  if (std::any_of(pulls_.begin(), pulls_.end(), is_push)) return;
   for (Task& idle : idle_) effects.replies.push_back(std::move(idle));
   idle_.clear();
 }
@@ -207,20 +212,43 @@ void ParameterStore::RunEffects(StoreEffects& effects) {
   }
 }
 
+StepLedger& ParameterStore::LedgerOf(uint32_t sync_group) {
+  const auto [found, is_new] = ledgers_.try_emplace(sync_group, plan_->groups(), sync_group);
+  if (is_new) found->second.Resume(first_group_steps_, first_step_);
+  return found->second;
+}
+
+// Between sync groups a step counts as one push.
+void ParameterStore::NoteClosed(uint32_t sync_group, uint32_t group, const ClosedChunks& closed,
+                                StoreEffects& effects) {
+  StepLedger& ledger = LedgerOf(sync_group);
+  if (closed.count > 0 && ledger.CloseChunks(group, closed.count)) {
+    global_step_ = plan_->sync() ? ledger.steps_closed() : ++pushes_[group];
+  }
+  for (const std::shared_ptr<ParkedReply>& reply : closed.finished) {
+    AnswerParked(*reply, absl::OkStatus(), effects);
+  }
+}
+
 void ParameterStore::ReconsiderSteps(StoreEffects& effects) {
-  const ReconsideredSteps steps = chunks_.Reconsider();
+  std::map<uint32_t, ReconsideredSteps> steps;  // by sync group
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [sync_group, ledger] : ledgers_) steps[sync_group];
+  }
+  bool out_of_memory = false;
+  for (auto& [sync_group, reconsidered] : steps) {
+    reconsidered = chunks_.Reconsider(sync_group);
+    out_of_memory = out_of_memory || reconsidered.out_of_memory;
+  }
   // The step stays open meanwhile. Perhaps nobody repeats a push for it, as those that are counted
   // are acknowledged.
-  if (steps.out_of_memory) ReconsiderLater();
+  if (out_of_memory) ReconsiderLater();
   MutexLock lock(mutex_);
-  for (size_t g = 0; g < steps.closed.size(); ++g) {
-    const ClosedChunks& closed = steps.closed[g];
-    if (closed.count == 0) continue;
-    if (ledger_.CloseChunks(static_cast<uint32_t>(g), closed.count)) {
-      global_step_ = ledger_.steps_closed();
-    }
-    for (const std::shared_ptr<ParkedReply>& reply : closed.finished) {
-      AnswerParked(*reply, absl::OkStatus(), effects);
+  for (const auto& [sync_group, reconsidered] : steps) {
+    for (size_t g = 0; g < reconsidered.closed.size(); ++g) {
+      if (reconsidered.closed[g].count == 0) continue;
+      NoteClosed(sync_group, static_cast<uint32_t>(g), reconsidered.closed[g], effects);
     }
   }
   Advance(effects);
@@ -278,10 +306,11 @@ void ParameterStore::Expire(uint64_t id, StoreEffects& effects) {
     const std::shared_ptr<ParkedReply> reply = parked->second;
     AnswerParked(
         *reply,
-        absl::DeadlineExceededError(MissingIn(reply->header().group, reply->header().group_step)),
+        absl::DeadlineExceededError(MissingIn(reply->header().sync_group, reply->header().group,
+                                              reply->header().group_step)),
         effects);
   } else if (const auto pull = pulls_.find(id); pull != pulls_.end()) {
-    const absl::Status late = absl::DeadlineExceededError(MissingBelow(pull->second.step));
+    const absl::Status late = absl::DeadlineExceededError(MissingBelow(pull->second));
     effects.replies.push_back(
         [done = std::move(pull->second.done), late]() mutable { std::move(done)(late); });
     pulls_.erase(pull);
@@ -309,7 +338,9 @@ absl::Status ParameterStore::FinishRestore(absl::Span<const uint64_t> group_step
   for (size_t g = 0; g < pushes_.size(); ++g) {
     pushes_[g] = g < group_steps.size() ? group_steps[g] : 0;
   }
-  ledger_.Resume(group_steps, resume_.step());
+  first_group_steps_.assign(group_steps.begin(), group_steps.end());
+  first_step_ = resume_.step();
+  for (auto& [sync_group, ledger] : ledgers_) ledger.Resume(first_group_steps_, first_step_);
   global_step_ = resume_.step();
   chunks_.StartAt(pushes_);
   restored_ = true;

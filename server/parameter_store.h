@@ -23,6 +23,7 @@
 #include "server/memory_budget.h"
 #include "server/push_message.h"
 #include "server/request_check.h"
+#include "server/staleness_gate.h"
 #include "server/step_gate.h"
 #include "server/step_ledger.h"
 #include "server/store_chunks.h"
@@ -110,6 +111,10 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   void SkipStepsOfNobody() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropWorker(WorkerId worker, StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteDeparture(WorkerId worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  StepLedger& LedgerOf(uint32_t sync_group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The chunks of a group that have closed a step of a sync group.
+  void NoteClosed(uint32_t sync_group, uint32_t group, const ClosedChunks& closed,
+                  StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReconsiderSteps(StoreEffects& effects);
   void ReconsiderLater();
   void Advance(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -123,8 +128,10 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   absl::Status CheckServing(absl::Span<const SegmentTarget> segments);
   absl::Status NoValuesYet(const VariablePlan& variable);
   absl::StatusOr<PullResult> ReadWeights(absl::Span<const SegmentTarget> segments);
+  void AddPull(WaitingPull pull, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayPull(const WaitingPull& pull) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleasePulls(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string MissingBelow(uint64_t step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string MissingBelow(const WaitingPull& pull) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // store_push.cc
   absl::StatusOr<std::unique_ptr<PushMessage>> CheckMessage(const v1::PushRequest& request,
@@ -144,7 +151,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
                      StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnswerParked(ParkedReply& parked, const absl::Status& status, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string MissingIn(uint32_t group, uint64_t group_step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string MissingIn(uint32_t sync_group, uint32_t group, uint64_t group_step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // store_reduce.cc
   absl::Status EnterStep(const ReduceCall& call);
@@ -190,7 +198,10 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   absl::flat_hash_map<CutGate::Mark, std::shared_ptr<SequenceTracker>> trackers_
       ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> pushes_ ABSL_GUARDED_BY(mutex_);  // complete ones, by group (async)
-  StepLedger ledger_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> first_group_steps_ ABSL_GUARDED_BY(mutex_);  // of the attempt, by group
+  uint64_t first_step_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint32_t, StepLedger> ledgers_ ABSL_GUARDED_BY(mutex_);  // by sync group
+  StalenessGate staleness_gate_ ABSL_GUARDED_BY(mutex_);            // of bounded_staleness alone
   StepGate gate_ ABSL_GUARDED_BY(mutex_);
   CutGate cut_gate_ ABSL_GUARDED_BY(mutex_);
   uint64_t cut_timer_for_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -20,6 +20,8 @@ struct PushHeader {
   double weight = 0;
   uint64_t examples = 0;
   double rate_scale = 1;
+  uint32_t sync_group = 0;  // of its worker, when it is admitted
+  bool finished = false;    // its worker makes no more steps
   uint64_t cut = 0;
   uint64_t cut_sequence = 0;
 };

@@ -222,6 +222,7 @@ absl::StatusOr<PushHeader> CheckPush(const v1::PushRequest& request, const Store
                     .weight = request.weight(),
                     .examples = request.examples(),
                     .rate_scale = request.rate_scale() == 0 ? 1 : request.rate_scale(),
+                    .finished = request.finished(),
                     .cut = request.cut(),
                     .cut_sequence = request.cut_sequence()};
 }

@@ -56,24 +56,26 @@ std::vector<MemberInfo> StepAccumulator::Missing(const MemberSet& members, uint6
 }
 
 bool StepAccumulator::WaitsOnlyFor(WorkerId worker, const MemberSet& members, uint64_t step) const {
-  bool waits = false;
+  const MemberInfo* const member = members.Find(worker);
+  return member != nullptr && WaitsFor(*member, step) && Lacking(members, step) == 1;
+}
+
+// Those who have left may have contributed too: their contributions stay, and do not count here.
+size_t StepAccumulator::Lacking(const MemberSet& members, uint64_t step) const {
+  size_t counting = 0;
+  size_t missing = 0;
   for (const MemberInfo& member : members.by_rank()) {
-    if (!WaitsFor(member, step)) continue;
-    if (member.worker != worker) return false;
-    waits = true;
+    if (!CountsIn(member, step)) continue;
+    ++counting;
+    if (!Has(member.worker)) ++missing;
   }
-  return waits;
+  const size_t spare =
+      options_.quorum == 0 || options_.quorum >= counting ? 0 : counting - options_.quorum;
+  return missing - std::min(missing, spare);
 }
 
 bool StepAccumulator::IsComplete(const MemberSet& members, uint64_t step) const {
-  if (entries_.empty()) return false;
-  const auto waited_for = static_cast<size_t>(
-      std::count_if(members.by_rank().begin(), members.by_rank().end(),
-                    [&](const MemberInfo& member) { return member.first_step <= step; }));
-  // Those who have left may have contributed too, so reaching the number is not enough.
-  return entries_.size() >= waited_for &&
-         std::none_of(members.by_rank().begin(), members.by_rank().end(),
-                      [&](const MemberInfo& member) { return WaitsFor(member, step); });
+  return !entries_.empty() && Lacking(members, step) == 0;
 }
 
 absl::StatusOr<BufferRef> StepAccumulator::Copy(const ChunkValues& values) const {

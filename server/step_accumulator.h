@@ -21,6 +21,8 @@ class StepAccumulator {
     v1::DType dtype = v1::DTYPE_F32;
     uint64_t elements = 0;
     bool deterministic = false;  // keep contributions apart, and sum them in the order of ranks
+    uint32_t sync_group = 0;     // whose steps these are
+    uint64_t quorum = 0;         // so many contributions of members are enough; 0: those of all
   };
   struct Contribution {
     MemberInfo member;
@@ -42,6 +44,7 @@ class StepAccumulator {
   std::vector<MemberInfo> Missing(const MemberSet& members, uint64_t step) const;
   // Whether it waits for this member and for nobody else.
   bool WaitsOnlyFor(WorkerId worker, const MemberSet& members, uint64_t step) const;
+  // All that count there have contributed, or as many of them as are enough.
   bool IsComplete(const MemberSet& members, uint64_t step) const;
 
   // Errors: ResourceExhausted - no memory; nothing is counted.
@@ -58,9 +61,14 @@ class StepAccumulator {
   };
 
   bool Has(WorkerId worker) const;
-  bool WaitsFor(const MemberInfo& member, uint64_t step) const {
-    return member.first_step <= step && !Has(member.worker);
+  bool CountsIn(const MemberInfo& member, uint64_t step) const {
+    return member.sync_group == options_.sync_group && member.first_step <= step;
   }
+  bool WaitsFor(const MemberInfo& member, uint64_t step) const {
+    return CountsIn(member, step) && !Has(member.worker);
+  }
+  // Contributions that the step still waits for; never more than there are members to make them.
+  size_t Lacking(const MemberSet& members, uint64_t step) const;
   absl::StatusOr<BufferRef> Copy(const ChunkValues& values) const;
   void Reset();
 

@@ -26,6 +26,7 @@ absl::StatusOr<bool> StepGate::Prepare(const v1::PrepareStepRequest& request,
   change.id = request.change_id();
   change.term = request.term();
   change.step = request.step();
+  change.sync_group = request.sync_group();
   return true;
 }
 

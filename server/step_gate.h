@@ -22,12 +22,15 @@ class StepGate {
     uint64_t id = 0;
     uint64_t term = 0;
     uint64_t step = 0;
+    uint32_t sync_group = 0;  // whose step it is
     bool committed = false;
     uint64_t cut = 0;                    // of a checkpoint; 0: none
     absl::optional<v1::JobView> view{};  // in force from the step on
   };
 
-  bool Holds(uint64_t step) const { return change_.has_value() && step >= change_->step; }
+  bool Holds(uint32_t sync_group, uint64_t step) const {
+    return change_.has_value() && sync_group == change_->sync_group && step >= change_->step;
+  }
   const absl::optional<Change>& change() const { return change_; }
 
   // `steps_begun`: one more than the highest step that has begun here.

@@ -7,7 +7,8 @@
 
 namespace weir {
 
-StepLedger::StepLedger(absl::Span<const GroupPlan> groups) {
+StepLedger::StepLedger(absl::Span<const GroupPlan> groups, uint32_t sync_group)
+    : sync_group_(sync_group) {
   for (const GroupPlan& group : groups) {
     Group& own = groups_.emplace_back();
     own.name = group.name;
@@ -107,7 +108,7 @@ bool StepLedger::AllClosedBelow(uint64_t step, const MemberSet& members) const {
 std::vector<MemberInfo> StepLedger::Behind(uint64_t step, const MemberSet& members) const {
   std::vector<MemberInfo> behind;
   for (const MemberInfo& member : members.by_rank()) {
-    if (member.first_step >= step) continue;
+    if (member.sync_group != sync_group_ || member.first_step >= step) continue;
     const auto reached = reached_.find(member.worker);
     if (reached == reached_.end() || reached->second < step) behind.push_back(member);
   }

@@ -16,9 +16,9 @@
 
 namespace weir {
 
-// Where the sync steps of a job stand on one server: one group step at most is open in each group,
-// from its first contribution until all of the group's chunks have closed it. Used under the
-// store's lock.
+// Where the steps of one sync group (in sync: of all members) stand on one server: one group step
+// at most is open in each group, from its first contribution until all of the group's chunks have
+// closed it. Used under the store's lock.
 class StepLedger {
  public:
   struct OpenStep {
@@ -27,7 +27,7 @@ class StepLedger {
     uint64_t step = 0;
   };
 
-  explicit StepLedger(absl::Span<const GroupPlan> groups);
+  StepLedger(absl::Span<const GroupPlan> groups, uint32_t sync_group);
 
   // Where a run goes on: group steps by group, [0] being state's. What was open is not any more.
   void Resume(absl::Span<const uint64_t> group_steps, uint64_t step);
@@ -72,6 +72,7 @@ class StepLedger {
     uint64_t steps_closed = 0;   // one more than the step of the last closed one
   };
 
+  uint32_t sync_group_;
   std::vector<Group> groups_;  // [0] is state's: never open
   uint64_t steps_begun_ = 0;
   absl::flat_hash_map<WorkerId, uint64_t> reached_;

@@ -16,6 +16,7 @@ StoreChunks::StoreChunks(const StorePlan& plan, BufferPool& pool) : plan_(plan) 
                        .pool = &pool,
                        .members = &members_,
                        .deterministic = plan_.deterministic(),
+                       .quorum = plan_.quorum(),
                        .rate_scale = plan_.rate_scale()});
   }
   for (const LocalShard& local : plan_.shards()) {
@@ -145,7 +146,7 @@ AppliedPush StoreChunks::Apply(const PushMessage& message) {
       }
       const absl::StatusOr<ChunkOutcome> outcome =
           push.group == 0 ? chunk.WriteState(push, values, *message.tracker)
-          : plan_.sync()
+          : plan_.stepped()
               ? chunk.Contribute(push, values, *message.tracker, message.parked, applied.closed)
               : chunk.Apply(push, values, *message.tracker);
       if (!outcome.ok()) {
@@ -153,22 +154,23 @@ AppliedPush StoreChunks::Apply(const PushMessage& message) {
         return applied;
       }
       all_repeated = all_repeated && outcome->repeated;
+      if (outcome->late) applied.outcome.set_late(true);
       applied.completes = applied.completes || outcome->completes;
       staleness = std::max(staleness, outcome->staleness);
     }
   }
   applied.outcome.set_repeated(all_repeated);
-  if (!all_repeated) applied.outcome.set_staleness(staleness);
+  if (!plan_.sync() && !all_repeated) applied.outcome.set_staleness(staleness);
   return applied;
 }
 
-ReconsideredSteps StoreChunks::Reconsider() {
+ReconsideredSteps StoreChunks::Reconsider(uint32_t sync_group) {
   ReconsideredSteps steps;
   steps.closed.resize(plan_.groups().size());
   for (const LocalShard& shard : plan_.shards()) {
     if (shard.variable->group == 0) continue;
     for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
-      if (!At(shard, c).Reconsider(steps.closed[shard.variable->group]).ok()) {
+      if (!At(shard, c).Reconsider(sync_group, steps.closed[shard.variable->group]).ok()) {
         steps.out_of_memory = true;
       }
     }
@@ -176,11 +178,12 @@ ReconsideredSteps StoreChunks::Reconsider() {
   return steps;
 }
 
-std::vector<MemberInfo> StoreChunks::Missing(uint32_t group, uint64_t group_step) const {
+std::vector<MemberInfo> StoreChunks::Missing(uint32_t sync_group, uint32_t group,
+                                             uint64_t group_step) const {
   for (const LocalShard& shard : plan_.shards()) {
     if (shard.variable->group != group) continue;
     for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
-      std::vector<MemberInfo> missing = At(shard, c).Missing(group_step);
+      std::vector<MemberInfo> missing = At(shard, c).Missing(sync_group, group_step);
       if (!missing.empty()) return missing;
     }
   }

@@ -59,10 +59,10 @@ class StoreChunks {
 
   // Stops at the first chunk that fails.
   AppliedPush Apply(const PushMessage& message);
-  // Closes what waits for nobody any more.
-  ReconsideredSteps Reconsider();
-  // Whom the first open chunk of the group step waits for.
-  std::vector<MemberInfo> Missing(uint32_t group, uint64_t group_step) const;
+  // Closes what waits for nobody any more, of the steps of a sync group.
+  ReconsideredSteps Reconsider(uint32_t sync_group);
+  // Whom the first open chunk of the sync group's group step waits for.
+  std::vector<MemberInfo> Missing(uint32_t sync_group, uint32_t group, uint64_t group_step) const;
 
  private:
   Chunk& At(const LocalShard& shard, uint64_t chunk);

@@ -26,16 +26,17 @@ absl::Status NoSuchCut(uint64_t cut) {
 
 absl::StatusOr<v1::PrepareStepReply> ParameterStore::PrepareStep(
     const v1::PrepareStepRequest& request) {
-  if (!plan_->sync()) {
-    return absl::FailedPreconditionError("steps are prepared in sync jobs alone");
+  if (!plan_->stepped()) {
+    return absl::FailedPreconditionError("this regime has no steps that workers share");
   }
   v1::PrepareStepReply reply;
   StoreEffects effects;
   {
     MutexLock lock(mutex_);
     WEIR_RETURN_IF_ERROR(ended_);
-    WEIR_ASSIGN_OR_RETURN(const bool fresh, gate_.Prepare(request, ledger_.steps_begun()));
-    reply.set_highest_open_step(std::max<uint64_t>(ledger_.steps_begun(), 1) - 1);
+    const uint64_t begun = LedgerOf(request.sync_group()).steps_begun();
+    WEIR_ASSIGN_OR_RETURN(const bool fresh, gate_.Prepare(request, begun));
+    reply.set_highest_open_step(std::max<uint64_t>(begun, 1) - 1);
     if (fresh) {
       options_.executor->RunAfter(kHoldTime, [weak = weak_from_this(), id = request.change_id()] {
         if (const auto store = weak.lock()) store->ExpireChange(id);
@@ -88,7 +89,8 @@ absl::Status ParameterStore::AbortStep(const v1::AbortStepRequest& request) {
 void ParameterStore::TryChange(StoreEffects& effects) {
   if (!gate_.change().has_value() || !gate_.change()->committed || applying_ > 0) return;
   // A step that its last member has left half pushed closes no more.
-  if (!members_->empty() && !ledger_.AllClosedBelow(gate_.change()->step, *members_)) return;
+  const StepLedger& ledger = LedgerOf(gate_.change()->sync_group);
+  if (!members_->empty() && !ledger.AllClosedBelow(gate_.change()->step, *members_)) return;
   const StepGate::Change change = gate_.Take();
   if (change.cut != 0) {
     kept_cut_ =
@@ -154,6 +156,9 @@ void ParameterStore::TryAsyncCut(StoreEffects& effects) {
   if (!cut_gate_.under_way().has_value() || waiting_cut_ == nullptr || applying_ > 0) return;
   const absl::StatusOr<bool> reached = MarksAreReached();
   if (reached.ok() && !*reached) return;
+  for (const auto& [sync_group, ledger] : ledgers_) {
+    if (ledger.OpenBelow(UINT64_MAX).has_value()) return;
+  }
   const uint64_t step = *std::max_element(pushes_.begin(), pushes_.end());
   cut_gate_.Settle(*cut_gate_.under_way());
   if (reached.ok()) {
@@ -230,7 +235,7 @@ absl::StatusOr<StoreSnapshot> ParameterStore::Snapshot(uint64_t step) {
   snapshot.step = step;
   snapshot.group_steps = pushes_;
   for (size_t g = 1; g < pushes_.size() && plan_->sync(); ++g) {
-    snapshot.group_steps[g] = ledger_.next_group_step(static_cast<uint32_t>(g));
+    snapshot.group_steps[g] = LedgerOf(0).next_group_step(static_cast<uint32_t>(g));
   }
   for (const auto& [owner, tracker] : trackers_) {
     v1::SequenceMark& mark = snapshot.marks.emplace_back();

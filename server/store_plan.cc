@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "proto/dtype.h"
+#include "rpc/regime.h"
 
 namespace weir {
 namespace {
@@ -108,6 +109,12 @@ absl::Status CheckShardMap(const v1::ShardMap& map, absl::Span<const VariableExt
   return absl::OkStatus();
 }
 
+uint64_t QuorumOf(const v1::JobSpec& spec) {
+  const uint64_t backup = spec.regime().backup_workers();
+  if (spec.regime().kind() != v1::REGIME_SYNC || backup == 0) return 0;
+  return spec.workers() > backup ? spec.workers() - backup : 1;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const StorePlan>> StorePlan::Create(const v1::JobView& view,
@@ -131,7 +138,12 @@ absl::StatusOr<std::unique_ptr<const StorePlan>> StorePlan::Create(const v1::Job
 
 StorePlan::StorePlan(const v1::JobView& view, std::vector<VariablePlan> variables, Layout layout)
     : declaration_(view.declaration()),
-      sync_(view.spec().regime().kind() == v1::REGIME_SYNC),
+      sync_(IsSync(view.spec())),
+      sync_groups_(SyncGroups(view.spec())),
+      bounded_staleness_(view.spec().regime().kind() == v1::REGIME_BOUNDED_STALENESS
+                             ? view.spec().regime().bounded_staleness()
+                             : 0),
+      quorum_(QuorumOf(view.spec())),
       deterministic_(view.spec().deterministic()),
       rate_scale_(view.spec().regime().learning_rate_scale()),
       workers_(std::max<uint64_t>(1, view.spec().workers())),
@@ -167,7 +179,7 @@ absl::Status StorePlan::MakeRules() {
 }
 
 void StorePlan::PlaceShards(const v1::ShardMap& map, uint64_t server_incarnation) {
-  const uint64_t accumulators = !sync_ ? 0 : deterministic_ ? workers_ : 1;
+  const uint64_t accumulators = sync_ ? (deterministic_ ? workers_ : 1) : sync_groups_;
   for (const Shard& shard : layout_.shards()) {
     const uint32_t server = map.server_of_shard(static_cast<int>(shard.id));
     if (map.servers(static_cast<int>(server)).incarnation() != server_incarnation) continue;

@@ -56,7 +56,13 @@ class StorePlan {
   // nullptr: not on this server.
   const LocalShard* Find(ShardId shard) const;
 
+  // All members are in one step; or at least those of each sync group are.
   bool sync() const { return sync_; }
+  bool stepped() const { return sync_ || sync_groups_ > 0; }
+  // How far one member may be ahead of the slowest, in steps; 0: not bounded.
+  uint64_t bounded_staleness() const { return bounded_staleness_; }
+  // How many contributions close a sync step; 0: those of all members.
+  uint64_t quorum() const { return quorum_; }
   bool deterministic() const { return deterministic_; }
   v1::RateScale rate_scale() const { return rate_scale_; }
   // Weights and slots; and with what sync and state need besides.
@@ -70,6 +76,9 @@ class StorePlan {
 
   const v1::Declaration declaration_;
   const bool sync_;
+  const uint64_t sync_groups_;  // when all workers are there; 0: another regime
+  const uint64_t bounded_staleness_;
+  const uint64_t quorum_;
   const bool deterministic_;
   const v1::RateScale rate_scale_;
   const uint64_t workers_;

@@ -51,46 +51,85 @@ void ParameterStore::Pull(const v1::PullRequest& request, absl::Time deadline,
   };
   absl::StatusOr<std::vector<SegmentTarget>> segments = checked();
   if (!segments.ok()) return std::move(done)(segments.status());
-  if (!plan_->sync() || request.step() == 0) return std::move(done)(ReadWeights(*segments));
+  // A reader of a job in sync groups is in step with none of them.
+  const bool reader = static_cast<WorkerId>(request.context().worker()) == WorkerId::kReader;
+  const bool waits =
+      plan_->sync() || plan_->bounded_staleness() > 0 || (plan_->stepped() && !reader);
+  if (!waits || request.step() == 0) return std::move(done)(ReadWeights(*segments));
 
   StoreEffects effects;
   {
     MutexLock lock(mutex_);
     const auto worker = static_cast<WorkerId>(request.context().worker());
-    if (worker != WorkerId::kReader) ledger_.Reach(worker, request.step());
+    uint32_t sync_group = 0;
+    if (worker != WorkerId::kReader) {
+      staleness_gate_.Reach(worker, request.step());
+      const MemberInfo* const member = members_->Find(worker);
+      if (member != nullptr) sync_group = member->sync_group;
+      LedgerOf(sync_group).Reach(worker, request.step());
+    }
     if (!ended_.ok()) {
       effects.replies.push_back(
           [done = std::move(done), why = ended_]() mutable { std::move(done)(why); });
     } else {
-      const uint64_t id = ++last_id_;
-      pulls_[id] = {.worker = worker,
-                    .step = request.step(),
-                    .segments = *std::move(segments),
-                    .done = std::move(done)};
-      AddDeadline(id, deadline);
+      AddPull({.worker = worker,
+               .sync_group = sync_group,
+               .step = request.step(),
+               .segments = *std::move(segments),
+               .done = std::move(done)},
+              deadline);
       Advance(effects);
     }
   }
   RunEffects(effects);
 }
 
+void ParameterStore::AddPull(WaitingPull pull, absl::Time deadline) {
+  const uint64_t id = ++last_id_;
+  pulls_[id] = std::move(pull);
+  AddDeadline(id, deadline);
+}
+
+bool ParameterStore::MayPull(const WaitingPull& pull) {
+  if (plan_->bounded_staleness() > 0) return staleness_gate_.Admits(pull.step);
+  return LedgerOf(pull.sync_group).AllClosedBelow(pull.step, *members_);
+}
+
 void ParameterStore::ReleasePulls(StoreEffects& effects) {
   for (auto it = pulls_.begin(); it != pulls_.end();) {
-    if (!ledger_.AllClosedBelow(it->second.step, *members_)) {
+    if (!MayPull(it->second)) {
       ++it;
       continue;
     }
     deadlines_.Remove(it->first);
+    const uint64_t slowest = plan_->bounded_staleness() > 0 ? staleness_gate_.slowest() : 0;
     effects.replies.push_back(
-        [this, self = shared_from_this(), segments = std::move(it->second.segments),
-         done = std::move(it->second.done)]() mutable { std::move(done)(ReadWeights(segments)); });
+        [this, self = shared_from_this(), slowest, pull = std::move(it->second)]() mutable {
+          absl::StatusOr<PullResult> result = ReadWeights(pull.segments);
+          if (result.ok()) {
+            result->header.set_slowest_step(slowest);
+            if (pull.outcome) *result->header.mutable_outcome() = *pull.outcome;
+          }
+          std::move(pull.done)(std::move(result));
+        });
     it = pulls_.erase(it);
   }
 }
 
-std::string ParameterStore::MissingBelow(uint64_t step) {
-  if (const auto open = ledger_.OpenBelow(step)) return MissingIn(open->group, open->group_step);
-  const std::vector<MemberInfo> behind = ledger_.Behind(step, *members_);
+std::string ParameterStore::MissingBelow(const WaitingPull& pull) {
+  const uint64_t step = pull.step;
+  if (plan_->bounded_staleness() > 0) {
+    const std::vector<MemberInfo> slower = staleness_gate_.WaitsFor(step);
+    if (slower.empty()) return "the pull came too late";
+    return absl::StrCat("step ", step, " waits for ", NamesOf(slower), ": the slowest has done ",
+                        staleness_gate_.slowest(), " steps, and bounded_staleness is ",
+                        plan_->bounded_staleness());
+  }
+  const StepLedger& ledger = LedgerOf(pull.sync_group);
+  if (const auto open = ledger.OpenBelow(step)) {
+    return MissingIn(pull.sync_group, open->group, open->group_step);
+  }
+  const std::vector<MemberInfo> behind = ledger.Behind(step, *members_);
   if (behind.empty()) return "the pull came too late";
   return absl::StrCat("the weights after step ", step - 1, " wait for ", NamesOf(behind));
 }

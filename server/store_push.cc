@@ -49,7 +49,8 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
     return effects.Fail(std::move(message),
                         NotAMember(static_cast<uint64_t>(push.worker), "it has just left"));
   }
-  const bool stepped = plan_->sync() && push.group != 0;
+  message->header.sync_group = member->sync_group;
+  const bool stepped = plan_->stepped() && push.group != 0;
   std::shared_ptr<SequenceTracker>& tracker = trackers_[{push.worker, push.group}];
   if (tracker == nullptr) {
     tracker = std::make_shared<SequenceTracker>(plan_->groups()[push.group].chunks);
@@ -65,7 +66,8 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
   const absl::Status in_order =
       tracker->Admit(push.sequence, stepped ? push.group_step : push.sequence);
   if (!in_order.ok()) return effects.Fail(std::move(message), in_order);
-  if (plan_->sync()) ledger_.Reach(push.worker, push.step);
+  if (plan_->stepped()) LedgerOf(push.sync_group).Reach(push.worker, push.step);
+  staleness_gate_.Reach(push.worker, push.finished ? UINT64_MAX : push.step);
   const absl::StatusOr<Wait> wait = WaitOf(*message);
   if (!wait.ok()) return effects.Fail(std::move(message), wait.status());
   if (*wait == Wait::kNothing) return Start(std::move(message), effects);
@@ -77,11 +79,14 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
 absl::StatusOr<ParameterStore::Wait> ParameterStore::WaitOf(const PushMessage& message) {
   const PushHeader& push = message.header;
   if (message.tracker->IsComplete(push.sequence)) return Wait::kNothing;
-  if (gate_.Holds(push.step)) return Wait::kChange;
+  if (gate_.Holds(push.sync_group, push.step)) return Wait::kChange;
   if (cut_gate_.Holds(push)) return Wait::kCut;
   if (!message.tracker->IsNext(push.sequence, message.segments)) return Wait::kOrder;
-  if (!plan_->sync() || push.group == 0) return Wait::kNothing;
-  WEIR_ASSIGN_OR_RETURN(const bool open, ledger_.Open(push));
+  if (!plan_->stepped() || push.group == 0) return Wait::kNothing;
+  StepLedger& ledger = LedgerOf(push.sync_group);
+  const bool late = push.group_step < ledger.next_group_step(push.group);
+  if (late && plan_->quorum() > 0) return Wait::kNothing;
+  WEIR_ASSIGN_OR_RETURN(const bool open, ledger.Open(push));
   return open ? Wait::kNothing : Wait::kStep;
 }
 
@@ -95,7 +100,8 @@ std::string ParameterStore::Describe(Wait wait, const PushHeader& push) {
     case Wait::kOrder:
       return absl::StrCat("the push waited for this worker's sequence ", push.sequence - 1);
     case Wait::kStep:
-      return MissingIn(push.group, ledger_.next_group_step(push.group));
+      return MissingIn(push.sync_group, push.group,
+                       LedgerOf(push.sync_group).next_group_step(push.group));
     case Wait::kNothing:
       break;
   }
@@ -133,7 +139,7 @@ void ParameterStore::ReadmitHeld(StoreEffects& effects) {
 
 void ParameterStore::Start(std::unique_ptr<PushMessage> message, StoreEffects& effects) {
   ++applying_;
-  if (message->reply.wants_weights() && plan_->sync() && message->header.group != 0) {
+  if (message->reply.wants_weights() && plan_->stepped() && message->header.group != 0) {
     const uint64_t id = ++last_id_;
     message->parked = std::make_shared<ParkedReply>(id, message->header, message->segments,
                                                     std::move(message->reply.pull));
@@ -155,15 +161,16 @@ void ParameterStore::FinishMessage(std::unique_ptr<PushMessage> message, Applied
                                    StoreEffects& effects) {
   --applying_;
   const PushHeader& push = message->header;
-  if (applied.completes) {
+  if (applied.completes && !(plan_->stepped() && push.group != 0)) {
     ++pushes_[push.group];
-    if (!plan_->sync() && push.group != 0) global_step_ = pushes_[push.group];
+    if (push.group != 0) staleness_gate_.Complete(push.worker, push.group, push.step);
+    if (push.group != 0) global_step_ = pushes_[push.group];
   }
-  if (applied.closed.count > 0 && ledger_.CloseChunks(push.group, applied.closed.count)) {
-    global_step_ = ledger_.steps_closed();
-  }
-  for (const std::shared_ptr<ParkedReply>& reply : applied.closed.finished) {
-    AnswerParked(*reply, absl::OkStatus(), effects);
+  NoteClosed(push.sync_group, push.group, applied.closed, effects);
+  if (applied.outcome.late()) {
+    const StepLedger& ledger = LedgerOf(push.sync_group);
+    applied.outcome.set_next_step(ledger.steps_closed());
+    applied.outcome.set_next_group_step(ledger.next_group_step(push.group));
   }
   if (message->parked != nullptr) {
     message->parked->outcome = applied.outcome;
@@ -175,6 +182,16 @@ void ParameterStore::FinishMessage(std::unique_ptr<PushMessage> message, Applied
     return;
   }
   if (!applied.status.ok()) return effects.Fail(std::move(message), applied.status);
+  if (message->reply.wants_weights() && plan_->bounded_staleness() > 0 && push.group != 0) {
+    // Applied, but its worker may be too far ahead for the next step.
+    AddPull({.worker = push.worker,
+             .step = push.step + 1,
+             .segments = std::move(message->segments),
+             .done = std::move(message->reply.pull),
+             .outcome = applied.outcome},
+            message->deadline);
+    return;
+  }
   effects.replies.push_back([this, self = shared_from_this(), message = std::move(message),
                              outcome = applied.outcome]() mutable {
     if (message->reply.wants_weights()) {
@@ -206,8 +223,8 @@ void ParameterStore::AnswerParked(ParkedReply& parked, const absl::Status& statu
   });
 }
 
-std::string ParameterStore::MissingIn(uint32_t group, uint64_t group_step) {
-  const std::vector<MemberInfo> missing = chunks_.Missing(group, group_step);
+std::string ParameterStore::MissingIn(uint32_t sync_group, uint32_t group, uint64_t group_step) {
+  const std::vector<MemberInfo> missing = chunks_.Missing(sync_group, group, group_step);
   return absl::StrCat("group step ", group_step, " of '", plan_->groups()[group].name, "' ",
                       missing.empty() ? "is not closed" : "waits for ", NamesOf(missing));
 }

@@ -26,18 +26,23 @@ absl::Status ParameterStore::EnterStep(const ReduceCall& call) {
         "this job's workers have no steps in common: collectives over several processes are for "
         "`regime: sync`");
   }
+  if (plan_->quorum() > 0) {
+    return absl::FailedPreconditionError(
+        "a job with backup workers has no collectives: they would wait for the late ones");
+  }
   StoreEffects effects;
   absl::Status held;
   {
     MutexLock lock(mutex_);
-    ledger_.Reach(call.worker, call.step);
+    StepLedger& ledger = LedgerOf(0);
+    ledger.Reach(call.worker, call.step);
     Advance(effects);  // that its worker has come so far may be what a boundary waited for
-    if (gate_.Holds(call.step)) {
+    if (gate_.Holds(0, call.step)) {
       held = absl::UnavailableError(absl::StrCat("step ", call.step, " waits for change ",
                                                  gate_.change()->id,
                                                  " of the members, or a checkpoint"));
     } else {
-      ledger_.Begin(call.step);
+      ledger.Begin(call.step);
     }
   }
   RunEffects(effects);

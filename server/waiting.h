@@ -7,6 +7,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "rpc/parameter_endpoint.h"
 #include "server/push_header.h"
 #include "server/snapshot.h"
@@ -18,9 +19,11 @@ using CutDone = absl::AnyInvocable<void(absl::StatusOr<StoreSnapshot>) &&>;
 // A pull of a step whose weights are not there yet.
 struct WaitingPull {
   WorkerId worker{};
+  uint32_t sync_group = 0;
   uint64_t step = 0;
   std::vector<SegmentTarget> segments;
   ParameterEndpoint::PullDone done;
+  absl::optional<v1::PushOutcome> outcome{};  // of a PushPull (bounded_staleness)
 };
 
 // Somebody who has asked for a cut that is not taken yet.

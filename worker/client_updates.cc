@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/client_updates.h"
 
+#include <algorithm>
+
 #include "common/status_macros.h"
 
 namespace weir {
@@ -23,6 +25,22 @@ absl::Status ClientUpdates::Update(uint32_t group, absl::Span<const PushItem> gr
   options.consumed = place_.consumed;
   WEIR_ASSIGN_OR_RETURN(const PushStats stats, client_.PushPull(gradients, weights, options));
   staleness_ = stats.staleness;
+  if (stats.late) {
+    ++late_pushes_;
+    next_step_ = std::max(next_step_, stats.next_step);
+    group_steps_[group] = std::max(group_steps_[group], stats.next_group_step);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientUpdates::Finish(uint32_t groups) {
+  for (uint32_t group = 1; group <= groups; ++group) {
+    PushOptions options = NextOptions(group);
+    options.weight = 0;
+    options.consumed = place_.consumed;
+    options.finished = true;
+    WEIR_RETURN_IF_ERROR(client_.Push({}, options).status());
+  }
   return absl::OkStatus();
 }
 

@@ -34,6 +34,14 @@ class ClientUpdates final : public GroupUpdates {
   // State variables: kept by the servers, aggregated over the workers.
   absl::Status PushState(absl::Span<const PushItem> state, uint64_t step);
 
+  // Nobody waits for this worker's steps any more (bounded staleness). `groups`: of the optimizers.
+  absl::Status Finish(uint32_t groups);
+
+  // Pushes of which something came too late and was dropped (backup workers).
+  uint64_t late_pushes() const { return late_pushes_; }
+  // The step that the others are in, as far as the servers have said; 0: they have not.
+  uint64_t next_step() const { return next_step_; }
+
   // Of the newest update: updates by others between the weights that it was made on and its
   // arrival.
   uint64_t staleness() const { return staleness_; }
@@ -46,6 +54,8 @@ class ClientUpdates final : public GroupUpdates {
   const absl::Duration timeout_;
   StepPlace place_;
   uint64_t staleness_ = 0;
+  uint64_t late_pushes_ = 0;
+  uint64_t next_step_ = 0;
 };
 
 }  // namespace weir

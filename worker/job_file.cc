@@ -138,15 +138,37 @@ void ReadData(YamlMap& job, const std::string& folder, v1::DataSpec& spec) {
   data->Finish();
 }
 
+// No staleness at all, and a group of all replicas, are sync itself.
+void ReadRegimeOptions(const YamlValue& value, v1::JobSpec& spec) {
+  YamlMap map = *value.Map();
+  v1::RegimeSpec& regime = *spec.mutable_regime();
+  const auto group = map.Get("sync_group_size");
+  if (group) {
+    regime.set_kind(v1::REGIME_SYNC_GROUPS);
+    regime.set_sync_group_size(group->Count(1).value_or(1));
+    if (regime.sync_group_size() == Replicas(spec)) {
+      regime.set_kind(v1::REGIME_SYNC);
+      regime.clear_sync_group_size();
+    }
+  }
+  if (const auto bound = map.Get("bounded_staleness")) {
+    regime.set_bounded_staleness(bound->Count().value_or(1));
+    regime.set_kind(regime.bounded_staleness() == 0 ? v1::REGIME_SYNC
+                                                    : v1::REGIME_BOUNDED_STALENESS);
+    if (group) {
+      regime.clear_sync_group_size();
+      value.Report("expected one of {bounded_staleness: ...} and {sync_group_size: ...}");
+    }
+  }
+  map.Finish();
+}
+
 void ReadRegime(YamlMap& job, v1::JobSpec& spec) {
   spec.mutable_regime()->set_kind(v1::REGIME_ASYNC);
   const auto value = job.Get("regime");
   if (!value) return;
   if (value->is_map()) {
-    auto map = value->Map();
-    map->NotYet("bounded_staleness", "it comes with a later release; use sync or async");
-    map->NotYet("sync_group_size", "it comes with a later release; use sync or async");
-    map->Finish();
+    ReadRegimeOptions(*value, spec);
     return;
   }
   const auto word = value->OneOf({"sync", "async"});
@@ -159,6 +181,12 @@ void ReadRateScale(YamlMap& job, v1::JobSpec& spec) {
   if (!word) return;
   spec.mutable_regime()->set_learning_rate_scale(word == "1/workers" ? v1::RATE_SCALE_WORKERS
                                                                      : v1::RATE_SCALE_STALENESS);
+}
+
+void ReadBackup(YamlMap& job, v1::JobSpec& spec) {
+  const auto value = job.Get("backup_workers");
+  const auto count = value ? value->Count() : std::nullopt;
+  if (count) spec.mutable_regime()->set_backup_workers(std::min<uint64_t>(*count, UINT32_MAX));
 }
 
 // What contradicts is reported at the key that the message begins with.
@@ -290,6 +318,7 @@ void ReadJob(YamlMap& map, const std::string& folder, JobFile& job) {
   ReadData(map, folder, *job.spec.mutable_data());
   ReadMembers(map, job.spec);
   ReadRegime(map, job.spec);
+  ReadBackup(map, job.spec);
   ReadRateScale(map, job.spec);
   if (const auto optimizers = map.Get("optimizers")) {
     ReadOptimizers(*optimizers, job);

@@ -86,6 +86,7 @@ Progress ProgressLog::TakeInterval(absl::Time now) {
   progress.examples = examples_;
   progress.samples_per_second = static_cast<double>(interval_.examples) / seconds;
   progress.staleness = interval_.staleness / static_cast<double>(interval_.steps);
+  progress.late_pushes = last_.late_pushes;
   if (interval_.examples > 0) {
     for (const auto& [name, sum] : interval_.weighted) {
       progress.metrics[name] = sum / static_cast<double>(interval_.examples);
@@ -109,6 +110,7 @@ void ProgressLog::WriteInterval(const Progress& progress, absl::Time now) {
   for (const auto& [name, value] : progress.metrics) json[name] = value;
   json["samples_per_second"] = progress.samples_per_second;
   json["staleness"] = progress.staleness;
+  if (options_.backup_workers) json["late_pushes"] = progress.late_pushes;
   WriteLine(json.dump());
 }
 
@@ -122,6 +124,7 @@ void ProgressLog::ShowInterval(const Progress& progress) {
   }
   absl::StrAppendFormat(&line, "  %.0f samples/s", progress.samples_per_second);
   if (!options_.sync) absl::StrAppendFormat(&line, "  staleness %.1f", progress.staleness);
+  if (options_.backup_workers) absl::StrAppendFormat(&line, "  %d late", progress.late_pushes);
   Show(absl::StrCat(line, TimeLeft()));
 }
 

@@ -21,6 +21,7 @@ struct StepRecord {
   uint64_t examples = 0;  // of this worker in it
   double position = 0;    // of the job, in examples
   uint64_t staleness = 0;
+  uint64_t late_pushes = 0;  // of this worker so far in this attempt
   Metrics metrics;
 };
 
@@ -37,6 +38,7 @@ class ProgressLog {
     uint64_t train_examples = 1;
     double total_examples = 1;  // of the job
     bool sync = false;
+    bool backup_workers = false;  // say how many pushes came late
   };
 
   // Borrows the session and the clock. Errors: Unavailable - the file cannot be opened.

@@ -28,6 +28,7 @@ std::string ToJson(const RunSummary& summary) {
       {"checkpoint", summary.checkpoint},
       {"wall_seconds", summary.wall_seconds},
       {"lost_steps", summary.lost_steps},
+      {"late_pushes", summary.late_pushes},
       {"seed", summary.seed},
       {"stopped", summary.stopped},
   };

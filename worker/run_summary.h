@@ -20,11 +20,12 @@ struct RunSummary {
   std::string regime;
   uint32_t servers = 0;
   uint32_t workers = 0;
-  std::string checkpoint;   // id of the final one; empty: none
-  bool lead = false;        // this worker is the one that writes it; not in the JSON
-  absl::Status saved;       // why there is none; not in the JSON
-  double wall_seconds = 0;  // from joining to the end of the evaluation
-  uint64_t lost_steps = 0;  // undone by rollbacks
+  std::string checkpoint;    // id of the final one; empty: none
+  bool lead = false;         // this worker is the one that writes it; not in the JSON
+  absl::Status saved;        // why there is none; not in the JSON
+  double wall_seconds = 0;   // from joining to the end of the evaluation
+  uint64_t lost_steps = 0;   // undone by rollbacks
+  uint64_t late_pushes = 0;  // that came after their step had closed, and were dropped
   uint64_t seed = 0;
   bool stopped = false;  // by command, before its length; then without an evaluation
 };

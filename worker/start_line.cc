@@ -46,8 +46,11 @@ std::string Rate(const v1::JobSpec& spec, const v1::Schedule& schedule) {
 
 std::string Update(const v1::JobSpec& spec) {
   const std::string examples = Counted(UpdateBatch(spec), "example");
+  if (SyncGroups(spec) > 0) return examples + ", of one group";
   if (!IsSync(spec)) return examples + ", of one worker";
-  return absl::StrCat(examples, ", ", FormatNumber(PerWorkerBatch(spec)), " of each worker");
+  const uint32_t backup = spec.regime().backup_workers();
+  return absl::StrCat(examples, ", ", FormatNumber(PerWorkerBatch(spec)), " of each worker",
+                      backup == 0 ? "" : absl::StrCat(" but the last ", backup));
 }
 
 }  // namespace

@@ -43,11 +43,12 @@ std::vector<uint64_t> FirstGroupSteps(const JobInfo& info, uint64_t first_step, 
 
 // Not behind the end: a joiner would wait there for steps that nobody runs.
 uint64_t FirstStep(const JobInfo& info, const v1::JobSpec& spec) {
-  if (!IsSync(spec)) return info.resume_step;
+  if (spec.regime().kind() == v1::REGIME_ASYNC) return info.resume_step;
   uint64_t first = 0;
   for (const JobInfo::Member& member : info.members) {
-    if (member.rank == info.rank) first = std::min(member.first_step, TotalSteps(spec));
+    if (member.rank == info.rank) first = member.first_step;
   }
+  if (IsSync(spec)) first = std::min(first, TotalSteps(spec));
   return std::max(first, info.resume_step);
 }
 
@@ -63,6 +64,7 @@ TrainingAttempt::TrainingAttempt(TrainingParts& parts, const JobInfo& info)
     : parts_(parts),
       info_(info),
       sync_(IsSync(parts.spec)),
+      bounded_(parts.spec.regime().kind() == v1::REGIME_BOUNDED_STALENESS),
       timeout_(absl::Milliseconds(parts.spec.step_timeout_ms())),
       updates_(parts.client,
                FirstGroupSteps(info, FirstStep(info, parts.spec),
@@ -92,9 +94,11 @@ absl::Status TrainingAttempt::Start() {
   if (info_.state == JobState::kInitialising && info_.initialiser)
     WEIR_RETURN_IF_ERROR(Initialise());
   PullOptions options;
-  options.step = sync_ ? first_step_ : 0;
+  options.step = sync_ || bounded_ ? first_step_ : 0;
   WEIR_ASSIGN_OR_RETURN(const PullStats pulled,
                         parts_.client.Pull(parts_.runner.Storage(), options));
+  // The others may have gone on since the view was made.
+  if (bounded_) step_ = first_step_ = std::max(first_step_, pulled.slowest_step);
   spdlog::info("training attempt={} rank={} step={} checkpoint={}", info_.attempt, info_.rank,
                step_, info_.checkpoint_id.empty() ? "none" : info_.checkpoint_id);
   // Not where the attempt began: a worker may join later.
@@ -115,7 +119,7 @@ absl::Status TrainingAttempt::Train() {
     stopped_ = absl::IsCancelled(item.status());
     if (stopped_) return absl::OkStatus();
     WEIR_RETURN_IF_ERROR(item.status());
-    if (item->end) return absl::OkStatus();
+    if (item->end) return EndOfData();
     WEIR_RETURN_IF_ERROR(TrainStep(*item));
     WEIR_RETURN_IF_ERROR(AfterStep(item->position));
   }
@@ -124,6 +128,11 @@ absl::Status TrainingAttempt::Train() {
 // In `sync` all do the same steps, so that each of these is a whole one.
 bool TrainingAttempt::StopsHere(const JobInfo& info) const {
   return info.stop && (!sync_ || step_ >= info.stop_step);
+}
+
+absl::Status TrainingAttempt::EndOfData() {
+  if (!bounded_) return absl::OkStatus();
+  return updates_.Finish(static_cast<uint32_t>(parts_.runner.declaration().groups.size()));
 }
 
 absl::Status TrainingAttempt::TrainStep(const FeedItem& item) {
@@ -146,8 +155,9 @@ absl::Status TrainingAttempt::TrainStep(const FeedItem& item) {
   record.examples = examples;
   record.position = item.position;
   record.staleness = updates_.staleness();
+  record.late_pushes = updates_.late_pushes();
   parts_.log.Add(record);
-  ++step_;
+  step_ = std::max(step_ + 1, updates_.next_step());
   return absl::OkStatus();
 }
 
@@ -226,7 +236,8 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   const double rate = static_cast<double>(examples_) / TrainSeconds();
   WEIR_RETURN_IF_ERROR(PushState());
   std::map<std::string, double> mine = {{"steps", static_cast<double>(step_ - first_step_)},
-                                        {"rate", rate}};
+                                        {"rate", rate},
+                                        {"late", static_cast<double>(updates_.late_pushes())}};
   const auto loss = parts_.log.last_metrics().find("loss");
   if (loss != parts_.log.last_metrics().end()) {
     mine["loss"] = loss->second;
@@ -252,6 +263,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   // Not where this worker is, which in `async` is a guess.
   if (summary.lead) parts_.log.AddEvaluation(step_, static_cast<double>(summary.examples), test);
   summary.samples_per_second = ValueOr(all.sums, "rate", 0);
+  summary.late_pushes = static_cast<uint64_t>(ValueOr(all.sums, "late", 0));
   summary.workers = all.members;
   return summary;
 }

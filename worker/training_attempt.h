@@ -31,6 +31,7 @@ class TrainingAttempt {
   bool StopsHere(const JobInfo& info) const;
   absl::Status TrainStep(const FeedItem& item);
   absl::Status StepWithoutExamples();
+  absl::Status EndOfData();
   absl::Status AfterStep(double position);
   absl::Status EvaluateNow();
   absl::Status PushState();
@@ -45,6 +46,7 @@ class TrainingAttempt {
   TrainingParts& parts_;
   JobInfo info_;
   const bool sync_;
+  const bool bounded_;
   const absl::Duration timeout_;
   std::unique_ptr<DataFeed> feed_;
   ClientUpdates updates_;

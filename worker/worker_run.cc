@@ -73,6 +73,7 @@ ProgressLog::Options LoggingOf(const v1::JobSpec& spec) {
   options.log_every = spec.log_every();
   options.train_examples = spec.train_examples();
   options.sync = IsSync(spec);
+  options.backup_workers = spec.regime().backup_workers() > 0;
   options.total_examples = static_cast<double>(
       options.sync ? ExamplesAfterSteps(TotalSteps(spec), spec) : TotalExamples(spec));
   return options;

@@ -31,7 +31,7 @@ v1::JobSpec SpecOf(const CountingWorker::Options& options) {
   spec.set_workers(options.workers);
   spec.set_min_workers(options.min_workers == 0 ? options.workers : options.min_workers);
   spec.set_replicas_per_worker(1);
-  spec.mutable_regime()->set_kind(options.sync ? v1::REGIME_SYNC : v1::REGIME_ASYNC);
+  *spec.mutable_regime() = options.regime;
   spec.mutable_length()->set_steps(options.steps);
   if (options.gradient == CountingWorker::Gradient::kData) {
     spec.set_train_examples(options.examples);
@@ -113,7 +113,8 @@ absl::Status CountingWorker::GetReady() {
   }
   step_ = info.resume_step;
   for (const JobInfo::Member& member : info.members) {
-    if (options_.sync && member.rank == info.rank) step_ = std::max(step_, member.first_step);
+    const bool counts = options_.regime.kind() != v1::REGIME_ASYNC;
+    if (counts && member.rank == info.rank) step_ = std::max(step_, member.first_step);
   }
   group_step_ = step_;
   ranges_.clear();
@@ -131,9 +132,11 @@ std::vector<PullItem> CountingWorker::Weights() {
 
 absl::Status CountingWorker::Pull() {
   PullOptions options;
-  options.step = options_.sync ? step_ : 0;
+  options.step = options_.regime.kind() == v1::REGIME_ASYNC ? 0 : step_;
   options.timeout = options_.timeout;
-  return job_.parameters->Pull(Weights(), options).status();
+  WEIR_ASSIGN_OR_RETURN(const PullStats stats, job_.parameters->Pull(Weights(), options));
+  step_ = std::max(step_, stats.slowest_step);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> CountingWorker::FillGradients() {
@@ -172,22 +175,29 @@ absl::Status CountingWorker::Step() {
   WEIR_ASSIGN_OR_RETURN(const bool any, FillGradients());
   if (!any) return absl::OkStatus();
   absl::SleepFor(options_.step_time);
-  if (options_.hold_at >= 0 && step_ == static_cast<uint64_t>(options_.hold_at)) {
+  if (options_.hold_at >= 0 && step_ >= static_cast<uint64_t>(options_.hold_at)) {
     Say(absl::StrCat("waiting at step ", step_));
     while (true) pause();
   }
-  WEIR_RETURN_IF_ERROR(Push());
-  Say(absl::StrCat("step ", step_, " weight ", WeightText()));
-  ++step_;
-  ++group_step_;
+  WEIR_ASSIGN_OR_RETURN(const PushStats stats, Push());
+  const uint64_t next = std::max(step_ + 1, stats.next_step);
+  if (stats.late) {
+    Say(absl::StrCat("late at step ", step_, ", on to ", next));
+    ++late_pushes_;
+  } else {
+    Say(absl::StrCat("step ", step_, " weight ", WeightText()));
+  }
+  step_ = next;
+  group_step_ = std::max(group_step_ + 1, stats.next_group_step);
   Progress progress;
+  progress.late_pushes = late_pushes_;
   progress.step = step_;
   progress.examples = consumed_;
   job_.session->ReportProgress(progress);
   return absl::OkStatus();
 }
 
-absl::Status CountingWorker::Push() {
+absl::StatusOr<PushStats> CountingWorker::Push() {
   std::vector<PushItem> gradients;
   for (size_t i = 0; i < gradients_.size(); ++i) {
     gradients.push_back({i, gradients_[i].data(), gradients_[i].size() * sizeof(float)});
@@ -202,7 +212,7 @@ absl::Status CountingWorker::Push() {
   if (options_.hold_in >= 0 && step_ == static_cast<uint64_t>(options_.hold_in)) {
     HoldSendsAfter(options_.hold_after_bytes);
   }
-  return job_.parameters->PushPull(gradients, Weights(), options).status();
+  return job_.parameters->PushPull(gradients, Weights(), options);
 }
 
 std::string CountingWorker::WeightText() const {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "weir/job.h"
+#include "weir/v1/job_spec.pb.h"
 
 namespace weir {
 
@@ -28,6 +29,7 @@ namespace weir {
 //
 //   joined rank=R               it is a member
 //   step S weight W             step S is done; all weights are W, or, where they differ, "mixed"
+//   late at step S, on to T     its push was dropped (backup workers)
 //   waiting at step S           it has stopped before the push of step S (hold_at)
 //   holding after B bytes       it has stopped inside a push (hold_in; send_hold.h)
 //   step S failed: STATUS       an operation failed; followed by
@@ -44,7 +46,7 @@ class CountingWorker {
     std::string job = "counting";
     uint32_t workers = 1;
     uint32_t min_workers = 0;  // 0: workers
-    bool sync = true;
+    v1::RegimeSpec regime;
     uint64_t elements = 400'000;  // in two variables: several shards on each of several servers
     uint64_t steps = 100;         // but with data
     Gradient gradient = Gradient::kConstant;
@@ -52,7 +54,7 @@ class CountingWorker {
     uint64_t examples = 4'000;      // kData: an epoch of them, which is the job's length
     uint64_t batch = 10;            // the same
     absl::Duration step_time;       // that a step takes to compute
-    int64_t hold_at = -1;           // waits for ever before the push of this step
+    int64_t hold_at = -1;           // waits for ever before the push of this step, or a later one
     int64_t hold_in = -1;           // stops inside the push of this step ...
     uint64_t hold_after_bytes = 0;  // ... when so much of it is sent
     uint64_t leave_at = 0;          // has no more data from this step on; 0: it has
@@ -73,7 +75,7 @@ class CountingWorker {
   absl::StatusOr<bool> FillGradients();
   absl::StatusOr<bool> FillFromData();
   absl::Status Step();
-  absl::Status Push();
+  absl::StatusOr<PushStats> Push();
   absl::Status Finish();
   absl::Status Pull();
   std::string WeightText() const;
@@ -86,6 +88,7 @@ class CountingWorker {
   std::vector<std::vector<float>> gradients_;
   uint64_t step_ = 0;
   uint64_t group_step_ = 0;
+  uint64_t late_pushes_ = 0;
   std::deque<DataRange> ranges_;
   uint64_t examples_ = 1;  // of this step
   uint64_t consumed_ = 0;  // of the data, in this attempt

@@ -81,6 +81,7 @@ HandMadeJob::HandMadeJob(Options options)
     : options_(std::move(options)), executor_(Executor::CreatePool(2)) {
   view_.declaration = options_.declaration;
   view_.regime = options_.regime;
+  view_.regime_options = options_.regime_options;
   view_.deterministic = options_.deterministic;
   view_.state = v1::JOB_STATE_INITIALISING;
   view_.shard_bytes = options_.shard_bytes;

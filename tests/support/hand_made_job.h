@@ -47,6 +47,7 @@ class HandMadeJob {
   struct Options {
     Declaration declaration;
     v1::Regime regime = v1::REGIME_ASYNC;
+    v1::RegimeSpec regime_options;  // HandMadeView
     bool deterministic = false;
     size_t workers = 1;
     size_t servers = 1;

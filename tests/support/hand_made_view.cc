@@ -18,6 +18,7 @@ v1::JobView HandMadeView::Make() const {
   view.set_state(state);
   view.set_cut(cut);
   view.mutable_spec()->set_name("hand-made");
+  *view.mutable_spec()->mutable_regime() = regime_options;
   view.mutable_spec()->mutable_regime()->set_kind(regime);
   view.mutable_spec()->set_deterministic(deterministic);
   view.mutable_spec()->set_workers(static_cast<uint32_t>(workers.size()));
@@ -26,6 +27,9 @@ v1::JobView HandMadeView::Make() const {
     v1::Member& member = *view.add_members();
     member.set_rank(static_cast<uint32_t>(rank));
     member.set_worker(workers[rank]);
+    if (regime == v1::REGIME_SYNC_GROUPS) {
+      member.set_sync_group(static_cast<uint32_t>(rank / regime_options.sync_group_size()));
+    }
     if (rank + 1 == workers.size()) member.set_first_step(first_step_of_last);
   }
   if (!workers.empty()) view.set_initialiser(workers.front());

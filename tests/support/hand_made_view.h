@@ -19,6 +19,7 @@ struct HandMadeView {
   uint64_t generation = 1;
   v1::JobState state = v1::JOB_STATE_RUNNING;
   v1::Regime regime = v1::REGIME_ASYNC;
+  v1::RegimeSpec regime_options;  // of the regimes that have some; `kind` is taken from `regime`
   bool deterministic = false;
   Declaration declaration;
   std::vector<uint64_t> workers;  // by rank; the first one initialises

@@ -13,13 +13,17 @@
 
 namespace weir {
 
-enum class Regime { kSync = 1, kAsync = 2 };
+// docs/regimes.md
+enum class Regime { kSync = 1, kAsync = 2, kBoundedStaleness = 3, kSyncGroups = 4 };
 
 struct JoinOptions {
   std::string coordinator;  // host:port
   std::string name;         // of the job
   uint32_t workers = 1;     // the job starts when so many have joined
   Regime regime = Regime::kAsync;
+  uint64_t bounded_staleness = 0;             // with that regime: steps, at least 1
+  uint64_t sync_group_size = 0;               // with that one: workers of a group
+  uint32_t backup_workers = 0;                // with kSync
   int wanted_rank = -1;                       // -1: any free one
   absl::Duration timeout = absl::Minutes(1);  // for reaching the coordinator
   // A serialized weir.v1.JobSpec in place of name, workers and regime: what weir-worker sends.

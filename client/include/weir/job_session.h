@@ -27,7 +27,8 @@ struct JobInfo {
   uint32_t rank = 0;
   struct Member {
     uint32_t rank = 0;
-    uint64_t first_step = 0;  // sync: the first step that counts it
+    uint64_t first_step = 0;  // sync: the first step that counts it; bounded: its own first
+    uint32_t sync_group = 0;  // whom it is in step with; 0 where there is one group
   };
   std::vector<Member> members;  // by rank
   uint32_t servers = 0;         // that hold the job's variables; 0: not placed yet
@@ -67,6 +68,7 @@ struct Progress {
   uint64_t examples = 0;
   double samples_per_second = 0;
   double staleness = 0;
+  uint64_t late_pushes = 0;  // in this attempt: PushStats::late
   std::map<std::string, double> metrics;
 };
 

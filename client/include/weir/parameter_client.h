@@ -30,7 +30,9 @@ struct PushItem {
 };
 
 struct PullOptions {
-  uint64_t step = 0;  // sync: weights after all steps before this one; 0: whatever is there
+  // sync: weights after all steps before this one; bounded staleness: when this one may begin; 0:
+  // whatever is there.
+  uint64_t step = 0;
   absl::Duration timeout = absl::Minutes(10);
 };
 
@@ -42,17 +44,24 @@ struct PushOptions {
   uint64_t examples = 0;    // behind this push
   uint64_t consumed = 0;  // of this worker's data ranges, by the end of this push, in this attempt
   double rate_scale = 1;
+  bool finished = false;  // bounded staleness: this worker makes no more steps, none is waited for
   absl::Duration timeout = absl::Minutes(10);
 };
 
 struct PullStats {
-  uint64_t examples = 0;  // applied to the weights that came
-  uint64_t bytes = 0;     // of payload
+  uint64_t examples = 0;      // applied to the weights that came
+  uint64_t bytes = 0;         // of payload
+  uint64_t slowest_step = 0;  // bounded staleness, of a pull with a step: where a joiner begins
 };
 struct PushStats {
   bool repeated = false;   // all of it had been counted before
-  uint64_t staleness = 0;  // async: the most updates by others since the last pull of the weights
+  uint64_t staleness = 0;  // not sync: the most updates by others since the last pull
   uint64_t bytes = 0;      // of payload, both ways
+  // backup workers: some of it came after its step had closed, and was dropped. The others are in
+  // `next_step` and `next_group_step`, with which this worker goes on.
+  bool late = false;
+  uint64_t next_step = 0;
+  uint64_t next_group_step = 0;
 };
 
 // An operation under way. Destruction waits for its end. Used from one thread.
@@ -88,7 +97,7 @@ class ParameterClient {
                                          const PushOptions& options) = 0;
 
   // Push, and the new weights of the variables in `into` back. In sync: those after this group
-  // step.
+  // step. In bounded staleness: when the step after this one may begin.
   virtual absl::StatusOr<PushStats> PushPull(absl::Span<const PushItem> gradients,
                                              absl::Span<const PullItem> into,
                                              const PushOptions& options) = 0;

@@ -56,6 +56,20 @@ class ViewMaker {
     view_.mutable_spec()->mutable_regime()->set_kind(v1::REGIME_SYNC);
     return *this;
   }
+  ViewMaker& BoundedStaleness(uint64_t bound) {
+    view_.mutable_spec()->mutable_regime()->set_kind(v1::REGIME_BOUNDED_STALENESS);
+    view_.mutable_spec()->mutable_regime()->set_bounded_staleness(bound);
+    return *this;
+  }
+  ViewMaker& SyncGroups(uint64_t size) {
+    view_.mutable_spec()->mutable_regime()->set_kind(v1::REGIME_SYNC_GROUPS);
+    view_.mutable_spec()->mutable_regime()->set_sync_group_size(size);
+    return *this;
+  }
+  ViewMaker& BackupWorkers(uint32_t workers) {
+    view_.mutable_spec()->mutable_regime()->set_backup_workers(workers);
+    return *this;
+  }
   ViewMaker& Deterministic() {
     view_.mutable_spec()->set_deterministic(true);
     return *this;

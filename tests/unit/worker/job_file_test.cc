@@ -122,15 +122,44 @@ TEST(JobFile, WhatIsMissingIsNamed) {
 }
 
 TEST(JobFile, WhatComesLaterIsRefusedByName) {
-  EXPECT_EQ(MessageOf("regime: async", "regime: {bounded_staleness: 3}"),
-            "job.yaml:8: regime.bounded_staleness: is not supported yet: it comes with a later "
-            "release; use sync or async");
   EXPECT_EQ(
       MessageOf("{builtin: resnet, options: {depth: 14}}", "{plugin: ./mine.so}"),
       "job.yaml:2: model.plugin: is not supported yet: plug-ins come with a later release; use "
       "a built-in model\njob.yaml:2: model: \"builtin\" is missing: the name of a built-in model");
   EXPECT_THAT(MessageOf("momentum: 0.9", "clip: {global_norm: 5}"),
               HasSubstr("optimizers.sgd.clip: is not supported yet"));
+}
+
+TEST(JobFile, ABoundOfStalenessIsARegimeAndZeroIsSync) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile job, Parse(kJob, {"regime={bounded_staleness: 3}"}));
+  EXPECT_EQ(job.spec.regime().kind(), v1::REGIME_BOUNDED_STALENESS);
+  EXPECT_EQ(job.spec.regime().bounded_staleness(), 3u);
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile sync, Parse(kJob, {"regime=sync"}));
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile zero, Parse(kJob, {"regime={bounded_staleness: 0}"}));
+  EXPECT_EQ(zero.spec.DebugString(), sync.spec.DebugString());
+}
+
+TEST(JobFile, SyncGroupsAreARegimeAndOneOfAllIsSync) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile job,
+                            Parse(kJob, {"regime={sync_group_size: 2}", "workers=4"}));
+  EXPECT_EQ(job.spec.regime().kind(), v1::REGIME_SYNC_GROUPS);
+  EXPECT_EQ(job.spec.regime().sync_group_size(), 2u);
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile sync, Parse(kJob, {"regime=sync"}));
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile all, Parse(kJob, {"regime={sync_group_size: 2}"}));
+  EXPECT_EQ(all.spec.DebugString(), sync.spec.DebugString());
+  EXPECT_EQ(MessageOf("regime: async", "regime: {sync_group_size: 3}"),
+            "job.yaml:8: regime: sync_group_size is 3, but the job has 2 replicas");
+  EXPECT_EQ(MessageOf("regime: async", "regime: {sync_group_size: 1, bounded_staleness: 2}"),
+            "job.yaml:8: regime: expected one of {bounded_staleness: ...} and {sync_group_size: "
+            "...}");
+}
+
+TEST(JobFile, BackupWorkersBelongToSync) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile job, Parse(kJob, {"regime=sync", "backup_workers=1"}));
+  EXPECT_EQ(job.spec.regime().backup_workers(), 1u);
+  EXPECT_EQ(MessageOf("regime: async", "regime: async\nbackup_workers: 1"),
+            "job.yaml:9: backup_workers: needs regime: sync; elsewhere no update waits for all "
+            "workers");
 }
 
 TEST(JobFile, ARateMayBeScaledInAsync) {

@@ -31,6 +31,9 @@ INSTANTIATE_TEST_SUITE_P(
     Jobs, PrintJobOf,
     testing::Values(
         "model: {builtin: mlp}\nsteps: 10\n",
+        "model: {builtin: mlp}\nsteps: 10\nregime: {bounded_staleness: 3}\n",
+        "model: {builtin: mlp}\nsteps: 10\nregime: {sync_group_size: 2}\nworkers: 6\n",
+        "model: {builtin: mlp}\nsteps: 10\nregime: sync\nworkers: 3\nbackup_workers: 1\n",
         "model: {builtin: mlp}\nsteps: 10\nlearning_rate_scale: 1/workers\n",
         "model: {builtin: mlp}\nsteps: 10\nlearning_rate_scale: 1/staleness\n",
         "model: {builtin: mlp, options: {hidden: [64, 32]}}\nregime: sync\nexamples: 1e6\n"

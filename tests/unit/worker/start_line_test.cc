@@ -23,6 +23,14 @@ TEST(StartLine, SaysRegimeEffectiveBatchAndRate) {
             "async: 4 workers; an update takes 64 examples, of one worker; sgd: learning rate 0.1");
 }
 
+TEST(StartLine, LeavesBackupWorkersOutOfTheEffectiveBatch) {
+  v1::JobSpec spec = Spec(v1::REGIME_SYNC);
+  spec.mutable_regime()->set_backup_workers(1);
+  EXPECT_EQ(StartLine(spec),
+            "sync, 1 backup worker: 4 workers; an update takes 192 examples, 64 of each worker but "
+            "the last 1; sgd: learning rate 0.1");
+}
+
 TEST(StartLine, SaysWhatAScaledRateComesTo) {
   v1::JobSpec spec = Spec(v1::REGIME_ASYNC);
   spec.mutable_regime()->set_learning_rate_scale(v1::RATE_SCALE_WORKERS);

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/sync_groups.h"
+
+#include <algorithm>
+#include <map>
+
+namespace weir {
+namespace {
+
+std::map<uint32_t, uint32_t> Sizes(const v1::JobView& view) {
+  std::map<uint32_t, uint32_t> sizes;
+  for (const v1::Member& member : view.members()) ++sizes[member.sync_group()];
+  return sizes;
+}
+
+}  // namespace
+
+bool HasSyncGroups(const v1::JobSpec& spec) {
+  return spec.regime().kind() == v1::REGIME_SYNC_GROUPS;
+}
+
+uint32_t WorkersOfSyncGroup(const v1::JobSpec& spec) {
+  const uint64_t replicas = std::max<uint64_t>(1, spec.replicas_per_worker());
+  return static_cast<uint32_t>(std::max<uint64_t>(1, spec.regime().sync_group_size() / replicas));
+}
+
+uint32_t AssignSyncGroups(v1::JobView& view) {
+  const uint32_t size = WorkersOfSyncGroup(view.spec());
+  for (int i = 0; i < view.members_size(); ++i) {
+    view.mutable_members(i)->set_sync_group(static_cast<uint32_t>(i) / size);
+  }
+  return (static_cast<uint32_t>(view.members_size()) + size - 1) / size;
+}
+
+absl::optional<uint32_t> GroupWithRoom(const v1::JobView& view) {
+  absl::optional<uint32_t> smallest;
+  const std::map<uint32_t, uint32_t> sizes = Sizes(view);
+  for (const auto& [group, size] : sizes) {
+    if (size >= WorkersOfSyncGroup(view.spec())) continue;
+    if (!smallest || size < sizes.at(*smallest)) smallest = group;
+  }
+  return smallest;
+}
+
+uint32_t SyncGroupOf(const v1::JobView& view, uint64_t worker) {
+  for (const v1::Member& member : view.members()) {
+    if (member.worker() == worker) return member.sync_group();
+  }
+  return 0;
+}
+
+uint32_t SizeOfSyncGroup(const v1::JobView& view, uint32_t sync_group) {
+  const std::map<uint32_t, uint32_t> sizes = Sizes(view);
+  const auto found = sizes.find(sync_group);
+  return found == sizes.end() ? 0 : found->second;
+}
+
+uint32_t NumSyncGroups(const v1::JobView& view) {
+  return static_cast<uint32_t>(Sizes(view).size());
+}
+
+}  // namespace weir
