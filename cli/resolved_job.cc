@@ -17,7 +17,10 @@ constexpr absl::Duration kTimeout = absl::Minutes(1);
 
 std::string RegimeText(const YAML::Node& regime) {
   if (regime.IsScalar()) return regime.as<std::string>();
-  if (regime.IsMap() && regime.size() > 0) return regime.begin()->first.as<std::string>();
+  if (regime.IsMap() && regime.size() > 0) {
+    const auto option = *regime.begin();
+    return absl::StrCat(option.first.as<std::string>(), " ", option.second.as<std::string>());
+  }
   return "";
 }
 }  // namespace

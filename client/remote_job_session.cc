@@ -256,6 +256,7 @@ v1::TakeRangesRequest RemoteJobSession::NextRangesRequest(uint64_t examples) {
     if (ranges_attempt_ != request.attempt()) {
       ranges_attempt_ = request.attempt();
       ranges_.clear();
+      ranges_request_ = 1;
     }
     request.set_request(ranges_request_);
     client = client_.lock();

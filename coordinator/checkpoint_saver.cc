@@ -210,37 +210,8 @@ void CheckpointSaver::ReportCut(const v1::ReportCutRequest& request, Turn& turn)
   if (unmarked_.empty()) OnMarked(turn);
 }
 
-// The cut is between two steps of each sync group: those of its members that have not begun the
-// newest one that another has begun finish it before the cut.
-void CheckpointSaver::AlignMarks() {
-  const v1::JobView& view = job_.view();
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> furthest;  // by sync group and group
-  for (v1::CutMark& mark : marks_) {
-    if (mark.group() == 0) continue;
-    const v1::Member* member = nullptr;
-    for (const v1::Member& each : view.members()) {
-      if (each.worker() == mark.worker()) member = &each;
-    }
-    if (member == nullptr) continue;
-    if (mark.next_group_step() == 0) {
-      const int group = static_cast<int>(mark.group());
-      const uint64_t first =
-          group < view.resume().group_steps_size() ? view.resume().group_steps(group) : 0;
-      mark.set_next_group_step(first + member->first_step() - view.resume().step());
-    }
-    uint64_t& step = furthest[{member->sync_group(), mark.group()}];
-    step = std::max(step, mark.next_group_step());
-  }
-  for (v1::CutMark& mark : marks_) {
-    const auto found = furthest.find({SyncGroupOf(view, mark.worker()), mark.group()});
-    if (mark.group() == 0 || found == furthest.end()) continue;
-    mark.set_last_sequence(mark.last_sequence() + found->second - mark.next_group_step());
-    mark.set_next_group_step(found->second);
-  }
-}
-
 void CheckpointSaver::OnMarked(Turn& turn) {
-  if (HasSyncGroups(job_.spec())) AlignMarks();
+  if (HasSyncGroups(job_.spec())) AlignMarks(job_.view(), marks_);
   if (job_.ranges() != nullptr) {
     job_.ranges()->FillManifest(consumed_, manifest_);
     job_.ranges()->Thaw();

@@ -66,7 +66,6 @@ class CheckpointSaver {
   void Cut(Turn& turn);
   void CutAtStep(Turn& turn);
   void AskForMarks(Turn& turn);
-  void AlignMarks();
   void OnMarked(Turn& turn);
   void SaveParts(Turn& turn);
   void OnPart(size_t part, const absl::StatusOr<v1::SavePartReply>& reply, Turn& turn);

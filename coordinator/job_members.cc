@@ -37,6 +37,7 @@ absl::StatusOr<v1::RegisterReply> CoordinatedJob::Register(const v1::RegisterReq
   if (view_.stop() && !known) {
     return absl::FailedPreconditionError(absl::StrCat("job '", name(), "' is being stopped"));
   }
+  const uint64_t slowest = roster_.lowest_step();  // of those before it
   WEIR_ASSIGN_OR_RETURN(const uint32_t rank, roster_.Add(request.worker(), request.wanted_rank(),
                                                          request.host(), turn.now()));
   v1::RegisterReply reply;
@@ -58,7 +59,7 @@ absl::StatusOr<v1::RegisterReply> CoordinatedJob::Register(const v1::RegisterReq
   }
   // Where it counts who is ahead of whom, a newcomer is not behind all others.
   const bool bounded = spec().regime().kind() == v1::REGIME_BOUNDED_STALENESS;
-  AddMember(request.worker(), std::max(view_.resume().step(), bounded ? roster_.lowest_step() : 0));
+  AddMember(request.worker(), std::max(view_.resume().step(), bounded ? slowest : 0));
   if (view_.state() == v1::JOB_STATE_INITIALISING) ElectInitialiser();
   if (view_.state() == v1::JOB_STATE_WAITING) TryStart(turn);
   return reply;

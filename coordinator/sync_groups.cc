@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace weir {
 namespace {
@@ -11,6 +12,19 @@ std::map<uint32_t, uint32_t> Sizes(const v1::JobView& view) {
   std::map<uint32_t, uint32_t> sizes;
   for (const v1::Member& member : view.members()) ++sizes[member.sync_group()];
   return sizes;
+}
+
+// Of a worker that has pushed nothing yet.
+uint64_t FirstGroupStep(const v1::JobView& view, const v1::CutMark& mark) {
+  const auto& resumed = view.resume().group_steps();
+  const int group = static_cast<int>(mark.group());
+  const uint64_t first = group < resumed.size() ? resumed.Get(group) : 0;
+  for (const v1::Member& member : view.members()) {
+    if (member.worker() == mark.worker()) {
+      return first + member.first_step() - view.resume().step();
+    }
+  }
+  return first;
 }
 
 }  // namespace
@@ -57,6 +71,22 @@ uint32_t SizeOfSyncGroup(const v1::JobView& view, uint32_t sync_group) {
 
 uint32_t NumSyncGroups(const v1::JobView& view) {
   return static_cast<uint32_t>(Sizes(view).size());
+}
+
+void AlignMarks(const v1::JobView& view, std::vector<v1::CutMark>& marks) {
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> newest;  // by sync group and group
+  for (v1::CutMark& mark : marks) {
+    if (mark.group() == 0) continue;
+    if (mark.next_group_step() == 0) mark.set_next_group_step(FirstGroupStep(view, mark));
+    uint64_t& step = newest[{SyncGroupOf(view, mark.worker()), mark.group()}];
+    step = std::max(step, mark.next_group_step());
+  }
+  for (v1::CutMark& mark : marks) {
+    if (mark.group() == 0) continue;
+    const uint64_t step = newest.at({SyncGroupOf(view, mark.worker()), mark.group()});
+    mark.set_last_sequence(mark.last_sequence() + step - mark.next_group_step());
+    mark.set_next_group_step(step);
+  }
 }
 
 }  // namespace weir

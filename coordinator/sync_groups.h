@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/optional.h"
+#include "weir/v1/server_control.pb.h"
 #include "weir/v1/view.pb.h"
 
 namespace weir {
@@ -22,5 +24,9 @@ absl::optional<uint32_t> GroupWithRoom(const v1::JobView& view);
 uint32_t SyncGroupOf(const v1::JobView& view, uint64_t worker);
 uint32_t SizeOfSyncGroup(const v1::JobView& view, uint32_t sync_group);
 uint32_t NumSyncGroups(const v1::JobView& view);
+
+// Puts the marks of a cut between two steps of each sync group: those of its members that have not
+// begun the newest step that another has begun finish it before the cut.
+void AlignMarks(const v1::JobView& view, std::vector<v1::CutMark>& marks);
 
 }  // namespace weir

@@ -215,6 +215,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   std::map<uint64_t, std::shared_ptr<ParkedReply>> parked_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, WaitingPull> pulls_ ABSL_GUARDED_BY(mutex_);
   uint64_t applying_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint32_t, uint64_t> applying_in_ ABSL_GUARDED_BY(mutex_);  // of them, by sync group
   std::vector<Task> idle_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -14,7 +14,7 @@ StalenessGate::StalenessGate(uint64_t bound, absl::Span<const GroupPlan> groups)
 
 void StalenessGate::SetMembers(const MemberSet& members) {
   absl::erase_if(members_, [&](const auto& entry) { return members.Find(entry.first) == nullptr; });
-  const uint64_t slowest_before = members_.empty() ? 0 : slowest();
+  const uint64_t slowest_before = slowest();
   for (const MemberInfo& member : members.by_rank()) {
     const auto [place, is_new] = members_.try_emplace(member.worker);
     place->second.member = member;
@@ -37,16 +37,30 @@ void StalenessGate::Complete(WorkerId worker, uint32_t group, uint64_t step) {
   if (found->second.groups.size() == pushed_groups_) Reach(worker, step + 1);
 }
 
+void StalenessGate::Finish(WorkerId worker) {
+  const auto found = members_.find(worker);
+  if (found != members_.end()) found->second.finished = true;
+}
+
+bool StalenessGate::Admits(uint64_t step) const {
+  return std::none_of(members_.begin(), members_.end(),
+                      [&](const auto& entry) { return Delays(entry.second, step); });
+}
+
 uint64_t StalenessGate::slowest() const {
-  uint64_t slowest = std::numeric_limits<uint64_t>::max() - bound_;
-  for (const auto& [worker, place] : members_) slowest = std::min(slowest, place.done);
-  return slowest;
+  uint64_t slowest = std::numeric_limits<uint64_t>::max();
+  uint64_t furthest = 0;
+  for (const auto& [worker, place] : members_) {
+    furthest = std::max(furthest, place.done);
+    if (!place.finished) slowest = std::min(slowest, place.done);
+  }
+  return std::min(slowest, furthest);
 }
 
 std::vector<MemberInfo> StalenessGate::WaitsFor(uint64_t step) const {
   std::vector<MemberInfo> slower;
   for (const auto& [worker, place] : members_) {
-    if (step > bound_ && place.done < step - bound_) slower.push_back(place.member);
+    if (Delays(place, step)) slower.push_back(place.member);
   }
   std::sort(slower.begin(), slower.end(),
             [](const MemberInfo& a, const MemberInfo& b) { return a.rank < b.rank; });

@@ -15,7 +15,7 @@ namespace weir {
 // `bounded_staleness: s`: how many steps each member has done, as far as one server sees it, and
 // who must wait for the slowest. A member may begin step n when every other one has done n - s, so
 // nobody is ever more than s steps ahead (Ho et al., More Effective Distributed ML via a Stale
-// Synchronous Parallel Parameter Server, NIPS 2013, section 3). Used under the store's lock.
+// Synchronous Parallel Parameter Server, NIPS 2013). Used under the store's lock.
 class StalenessGate {
  public:
   // `bound`: s, at least 1.
@@ -30,9 +30,12 @@ class StalenessGate {
   // that is pushed here.
   void Complete(WorkerId worker, uint32_t group, uint64_t step);
 
+  // It makes no more steps.
+  void Finish(WorkerId worker);
+
   // Whether `step` may begin.
-  bool Admits(uint64_t step) const { return step <= slowest() + bound_ || members_.empty(); }
-  // Steps that every member has done.
+  bool Admits(uint64_t step) const;
+  // Steps that every member has done that makes more; where none does, the most that one has done.
   uint64_t slowest() const;
   // For whom `step` has to wait.
   std::vector<MemberInfo> WaitsFor(uint64_t step) const;
@@ -41,9 +44,14 @@ class StalenessGate {
  private:
   struct Place {
     MemberInfo member;
+    bool finished = false;
     uint64_t done = 0;            // steps
     std::set<uint32_t> groups{};  // complete in step `done`
   };
+
+  bool Delays(const Place& place, uint64_t step) const {
+    return !place.finished && step > bound_ && place.done < step - bound_;
+  }
 
   const uint64_t bound_;
   size_t pushed_groups_ = 0;  // that have chunks here

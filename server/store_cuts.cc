@@ -27,7 +27,7 @@ absl::Status NoSuchCut(uint64_t cut) {
 absl::StatusOr<v1::PrepareStepReply> ParameterStore::PrepareStep(
     const v1::PrepareStepRequest& request) {
   if (!plan_->stepped()) {
-    return absl::FailedPreconditionError("this regime has no steps that workers share");
+    return absl::FailedPreconditionError("steps are prepared in sync, and between sync groups");
   }
   v1::PrepareStepReply reply;
   StoreEffects effects;
@@ -84,10 +84,11 @@ absl::Status ParameterStore::AbortStep(const v1::AbortStepRequest& request) {
   return absl::OkStatus();
 }
 
-// Pushes of the change's step are held and all before it are closed, so that nothing is being
-// applied but state; when that is done too, the boundary is there.
+// Pushes of the change's step are held and all before it are closed, so that nothing of its sync
+// group is being applied but state; when that is done too, the boundary is there.
 void ParameterStore::TryChange(StoreEffects& effects) {
-  if (!gate_.change().has_value() || !gate_.change()->committed || applying_ > 0) return;
+  if (!gate_.change().has_value() || !gate_.change()->committed) return;
+  if (applying_in_[gate_.change()->sync_group] > 0) return;
   // A step that its last member has left half pushed closes no more.
   const StepLedger& ledger = LedgerOf(gate_.change()->sync_group);
   if (!members_->empty() && !ledger.AllClosedBelow(gate_.change()->step, *members_)) return;

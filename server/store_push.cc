@@ -67,7 +67,8 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
       tracker->Admit(push.sequence, stepped ? push.group_step : push.sequence);
   if (!in_order.ok()) return effects.Fail(std::move(message), in_order);
   if (plan_->stepped()) LedgerOf(push.sync_group).Reach(push.worker, push.step);
-  staleness_gate_.Reach(push.worker, push.finished ? UINT64_MAX : push.step);
+  staleness_gate_.Reach(push.worker, push.step);
+  if (push.finished) staleness_gate_.Finish(push.worker);
   const absl::StatusOr<Wait> wait = WaitOf(*message);
   if (!wait.ok()) return effects.Fail(std::move(message), wait.status());
   if (*wait == Wait::kNothing) return Start(std::move(message), effects);
@@ -139,6 +140,7 @@ void ParameterStore::ReadmitHeld(StoreEffects& effects) {
 
 void ParameterStore::Start(std::unique_ptr<PushMessage> message, StoreEffects& effects) {
   ++applying_;
+  ++applying_in_[message->header.sync_group];
   if (message->reply.wants_weights() && plan_->stepped() && message->header.group != 0) {
     const uint64_t id = ++last_id_;
     message->parked = std::make_shared<ParkedReply>(id, message->header, message->segments,
@@ -159,8 +161,9 @@ void ParameterStore::ApplyMessage(std::unique_ptr<PushMessage> message, StoreEff
 
 void ParameterStore::FinishMessage(std::unique_ptr<PushMessage> message, AppliedPush applied,
                                    StoreEffects& effects) {
-  --applying_;
   const PushHeader& push = message->header;
+  --applying_;
+  --applying_in_[push.sync_group];
   if (applied.completes && !(plan_->stepped() && push.group != 0)) {
     ++pushes_[push.group];
     if (push.group != 0) staleness_gate_.Complete(push.worker, push.group, push.step);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <set>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/status_macros.h"
@@ -29,6 +31,7 @@ class SyncFeed final : public DataFeed {
     const JobInfo info = session_.Info();
     item.slice = SyncSlice(data_, step, info.members, info.rank);
     item.position = static_cast<double>(ExamplesAfterSteps(step + 1, spec_));
+    item.consumed = consumed_ += item.slice.examples();
     return item;
   }
 
@@ -37,6 +40,7 @@ class SyncFeed final : public DataFeed {
   const SyncData data_;
   const uint64_t total_steps_;
   JobSession& session_;
+  uint64_t consumed_ = 0;
 };
 
 // How fast this worker trains: what is longer ago counts less.
@@ -59,39 +63,51 @@ class Speed {
   double seconds_ = 0;
 };
 
-// Ranges that the coordinator hands out: docs/coordinator.md, "Data of `async`".
+// This worker's part of its sync group's batch.
+BatchSlice PartOfGroup(const BatchSlice& batch, uint64_t step, const JobInfo& info) {
+  uint32_t group = 0;
+  for (const JobInfo::Member& member : info.members) {
+    if (member.rank == info.rank) group = member.sync_group;
+  }
+  std::vector<JobInfo::Member> members;
+  for (const JobInfo::Member& member : info.members) {
+    if (member.sync_group == group) members.push_back(member);
+  }
+  return MemberSlice(batch, step, members, info.rank);
+}
+
+// Ranges that the coordinator hands out: docs/coordinator.md, "Data of `async`". The members of a
+// sync group take the same ones, and divide each batch.
 class AsyncFeed final : public DataFeed {
  public:
   AsyncFeed(const v1::JobSpec& spec, JobSession& session, const Clock& clock, double position)
-      : batch_(AsyncBatch(spec)),
+      : in_group_(SyncGroups(spec) > 0),
+        may_wait_(spec.regime().kind() != v1::REGIME_BOUNDED_STALENESS),
+        batch_(StepBatch(spec)),
         total_(TotalExamples(spec)),
-        workers_(std::max<uint64_t>(1, spec.workers())),
+        holders_(std::max<uint64_t>(1, in_group_ ? SyncGroups(spec) : spec.workers())),
         session_(session),
         clock_(clock),
         position_(position) {}
 
-  absl::StatusOr<FeedItem> Next(uint64_t) override {
+  absl::StatusOr<FeedItem> Next(uint64_t step) override {
     // The caller has trained on the item before.
     if (given_ > 0) speed_.Add(given_, clock_.Now() - given_at_);
+    const JobInfo info = session_.Info();
     FeedItem item;
-    if (held_ == 0) {
-      WEIR_ASSIGN_OR_RETURN(item.end, WaitForRanges());
-      if (item.end) return item;
-    } else {
-      WEIR_RETURN_IF_ERROR(AskAhead());
+    // One that joins a sync group takes its ranges up where the others are.
+    while (in_group_ && batches_ < step - info.resume_step && !item.end) {
+      WEIR_RETURN_IF_ERROR(TakeBatch(item));
     }
-    DataRange& range = ranges_.front();
-    item.slice = {range.epoch, range.first, std::min(range.end, range.first + batch_)};
-    range.first = item.slice.end;
-    if (range.first >= range.end) ranges_.pop_front();
-    given_ = item.slice.examples();
-    held_ -= given_;
+    if (!item.end) WEIR_RETURN_IF_ERROR(TakeBatch(item));
+    if (item.end) return item;
     // Ranges are handed out in large runs, so a range's own place says little: the others are taken
     // to be as fast as this worker.
-    const size_t members = std::max<size_t>(1, session_.Info().members.size());
-    position_ =
-        std::min(static_cast<double>(total_), position_ + static_cast<double>(given_ * members));
+    position_ = std::min(static_cast<double>(total_),
+                         position_ + static_cast<double>(given_ * HoldersOf(info)));
     item.position = position_;
+    item.consumed = consumed_;
+    if (in_group_) item.slice = PartOfGroup(item.slice, step, info);
     given_at_ = clock_.Now();
     return item;
   }
@@ -109,10 +125,38 @@ class AsyncFeed final : public DataFeed {
   static constexpr absl::Duration kLookAgain = absl::Seconds(5);
   static constexpr absl::Duration kGiveUp = absl::Minutes(10);
 
+  // The next batch; none, where there is no data now and others may wait for this worker.
+  absl::Status TakeBatch(FeedItem& item) {
+    given_ = 0;
+    item.slice = {};
+    if (held_ == 0) {
+      WEIR_ASSIGN_OR_RETURN(item.end, WaitForRanges());
+      if (held_ == 0) return absl::OkStatus();
+    } else {
+      WEIR_RETURN_IF_ERROR(AskAhead());
+    }
+    DataRange& range = ranges_.front();
+    item.slice = {range.epoch, range.first, std::min(range.end, range.first + batch_)};
+    range.first = item.slice.end;
+    if (range.first >= range.end) ranges_.pop_front();
+    given_ = item.slice.examples();
+    held_ -= given_;
+    consumed_ += given_;
+    ++batches_;
+    return absl::OkStatus();
+  }
+
+  uint64_t HoldersOf(const JobInfo& info) const {
+    if (!in_group_) return std::max<uint64_t>(1, info.members.size());
+    std::set<uint32_t> groups;
+    for (const JobInfo::Member& member : info.members) groups.insert(member.sync_group);
+    return std::max<uint64_t>(1, groups.size());
+  }
+
   // What this worker should hold now.
   double Ahead() const {
     const double left = std::max(0.0, static_cast<double>(total_) - position_);
-    const double fair = left / static_cast<double>(2 * workers_);
+    const double fair = left / static_cast<double>(2 * holders_);
     const double most = speed_.rate() > 0 ? speed_.rate() * kSecondsAhead
                                           : static_cast<double>(kFirstBatches * batch_);
     return std::min(fair, most);
@@ -145,8 +189,9 @@ class AsyncFeed final : public DataFeed {
     return NobodyThere(status) ? absl::OkStatus() : status;
   }
 
-  // True: there are no more.
+  // True: there are no more. False and nothing held: not now.
   absl::StatusOr<bool> WaitForRanges() {
+    if (!may_wait_) return LookForRanges();
     const absl::Time give_up = clock_.Now() + kGiveUp;
     bool end = false;
     while (held_ == 0 && !end) {
@@ -157,9 +202,21 @@ class AsyncFeed final : public DataFeed {
     return end;
   }
 
+  absl::StatusOr<bool> LookForRanges() {
+    if (dry_since_ == absl::InfiniteFuture()) dry_since_ = clock_.Now();
+    bool end = false;
+    const absl::Status status = Take(kAheadTimeout, end);
+    if (held_ > 0) dry_since_ = absl::InfiniteFuture();
+    const bool give_up = clock_.Now() - dry_since_ >= kGiveUp;
+    if (!NobodyThere(status) || give_up) WEIR_RETURN_IF_ERROR(status);
+    return end;
+  }
+
+  const bool in_group_;
+  const bool may_wait_;  // false: others may wait for this worker's steps
   const uint64_t batch_;
   const uint64_t total_;
-  const uint64_t workers_;
+  const uint64_t holders_;  // of ranges: workers, or sync groups
   JobSession& session_;
   const Clock& clock_;
   std::deque<DataRange> ranges_;
@@ -169,6 +226,9 @@ class AsyncFeed final : public DataFeed {
   absl::Time given_at_;
   Speed speed_;
   absl::Time ask_after_ = absl::InfinitePast();
+  absl::Time dry_since_ = absl::InfiniteFuture();
+  uint64_t consumed_ = 0;  // examples
+  uint64_t batches_ = 0;
 };
 
 }  // namespace

@@ -14,8 +14,10 @@ namespace weir {
 
 struct FeedItem {
   bool end = false;     // no more data: the job is done
-  BatchSlice slice;     // perhaps empty in `sync`: the step counts without this worker's examples
+  BatchSlice slice;     // perhaps empty, where others wait for the step: it counts without examples
   double position = 0;  // examples of the whole job that are behind when this step is done, about
+  // Examples that this worker, or its sync group, has taken in this attempt when the step is done.
+  uint64_t consumed = 0;
 };
 
 // Which examples this worker's next step takes, by the job's regime. Used from one thread.

@@ -9,13 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "common/status_macros.h"
 #include "rpc/job_length.h"
-#include "rpc/regime.h"
 #include "worker/builtin_models.h"
 #include "worker/job_optimizers.h"
 #include "worker/job_overrides.h"
+#include "worker/job_regime.h"
 #include "worker/yaml_value.h"
 
 namespace weir {
@@ -138,66 +137,6 @@ void ReadData(YamlMap& job, const std::string& folder, v1::DataSpec& spec) {
   data->Finish();
 }
 
-// No staleness at all, and a group of all replicas, are sync itself.
-void ReadRegimeOptions(const YamlValue& value, v1::JobSpec& spec) {
-  YamlMap map = *value.Map();
-  v1::RegimeSpec& regime = *spec.mutable_regime();
-  const auto group = map.Get("sync_group_size");
-  if (group) {
-    regime.set_kind(v1::REGIME_SYNC_GROUPS);
-    regime.set_sync_group_size(group->Count(1).value_or(1));
-    if (regime.sync_group_size() == Replicas(spec)) {
-      regime.set_kind(v1::REGIME_SYNC);
-      regime.clear_sync_group_size();
-    }
-  }
-  if (const auto bound = map.Get("bounded_staleness")) {
-    regime.set_bounded_staleness(bound->Count().value_or(1));
-    regime.set_kind(regime.bounded_staleness() == 0 ? v1::REGIME_SYNC
-                                                    : v1::REGIME_BOUNDED_STALENESS);
-    if (group) {
-      regime.clear_sync_group_size();
-      value.Report("expected one of {bounded_staleness: ...} and {sync_group_size: ...}");
-    }
-  }
-  map.Finish();
-}
-
-void ReadRegime(YamlMap& job, v1::JobSpec& spec) {
-  spec.mutable_regime()->set_kind(v1::REGIME_ASYNC);
-  const auto value = job.Get("regime");
-  if (!value) return;
-  if (value->is_map()) {
-    ReadRegimeOptions(*value, spec);
-    return;
-  }
-  const auto word = value->OneOf({"sync", "async"});
-  if (word == "sync") spec.mutable_regime()->set_kind(v1::REGIME_SYNC);
-}
-
-void ReadRateScale(YamlMap& job, v1::JobSpec& spec) {
-  const auto value = job.Get("learning_rate_scale");
-  const auto word = value ? value->OneOf({"1/workers", "1/staleness"}) : std::nullopt;
-  if (!word) return;
-  spec.mutable_regime()->set_learning_rate_scale(word == "1/workers" ? v1::RATE_SCALE_WORKERS
-                                                                     : v1::RATE_SCALE_STALENESS);
-}
-
-void ReadBackup(YamlMap& job, v1::JobSpec& spec) {
-  const auto value = job.Get("backup_workers");
-  const auto count = value ? value->Count() : std::nullopt;
-  if (count) spec.mutable_regime()->set_backup_workers(std::min<uint64_t>(*count, UINT32_MAX));
-}
-
-// What contradicts is reported at the key that the message begins with.
-void CheckRegimeOf(YamlMap& job, const v1::JobSpec& spec) {
-  const absl::Status status = CheckRegime(spec);
-  if (status.ok()) return;
-  const std::vector<std::string> parts = absl::StrSplit(status.message(), absl::MaxSplits(": ", 1));
-  const auto value = job.Get(parts[0]);
-  value ? value->Report(parts.back()) : job.Report(status.message());
-}
-
 void ReadLength(YamlMap& job, v1::JobSpec& spec) {
   const auto epochs = job.Get("epochs");
   const auto steps = job.Get("steps");
@@ -299,7 +238,7 @@ void ReadPlace(YamlMap& job) {
 void ReadRest(YamlMap& job, v1::JobSpec& spec) {
   spec.set_seed(CountOr(job, "seed", 0, 1));
   spec.set_deterministic(BoolOr(job, "deterministic", false));
-  CheckRegimeOf(job, spec);
+  CheckRegimeKeys(job, spec);
   spec.set_log_every(CountOr(job, "log_every", 1, kDefaultLogEvery));
   spec.set_state_every(CountOr(job, "state_every", 0, kDefaultStateEvery));
   spec.set_shard_bytes(BytesOr(job, "shard_bytes"));
@@ -318,8 +257,6 @@ void ReadJob(YamlMap& map, const std::string& folder, JobFile& job) {
   ReadData(map, folder, *job.spec.mutable_data());
   ReadMembers(map, job.spec);
   ReadRegime(map, job.spec);
-  ReadBackup(map, job.spec);
-  ReadRateScale(map, job.spec);
   if (const auto optimizers = map.Get("optimizers")) {
     ReadOptimizers(*optimizers, job);
   } else {

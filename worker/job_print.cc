@@ -10,6 +10,7 @@
 #include "worker/builtin_models.h"
 #include "worker/job_file.h"
 #include "worker/job_optimizers.h"
+#include "worker/job_regime.h"
 #include "worker/scalar_text.h"
 
 namespace weir {
@@ -50,24 +51,6 @@ std::string PrintData(const v1::DataSpec& data) {
                       "\n  test_labels: ", Quoted(data.test_labels()), "\n  batch: ", batch,
                       "\n  augment: ", BoolText(data.augment()),
                       "\n  normalise: ", BoolText(data.normalise()), "\n");
-}
-
-std::string PrintRegime(const v1::RegimeSpec& regime) {
-  std::string text = regime.kind() == v1::REGIME_SYNC ? "regime: sync\n" : "regime: async\n";
-  if (regime.kind() == v1::REGIME_BOUNDED_STALENESS) {
-    text = absl::StrCat("regime: {bounded_staleness: ", regime.bounded_staleness(), "}\n");
-  } else if (regime.kind() == v1::REGIME_SYNC_GROUPS) {
-    text = absl::StrCat("regime: {sync_group_size: ", regime.sync_group_size(), "}\n");
-  }
-  if (regime.backup_workers() > 0) {
-    absl::StrAppend(&text, "backup_workers: ", regime.backup_workers(), "\n");
-  }
-  if (regime.learning_rate_scale() == v1::RATE_SCALE_WORKERS) {
-    absl::StrAppend(&text, "learning_rate_scale: 1/workers\n");
-  } else if (regime.learning_rate_scale() == v1::RATE_SCALE_STALENESS) {
-    absl::StrAppend(&text, "learning_rate_scale: 1/staleness\n");
-  }
-  return text;
 }
 
 std::string PrintOptimizers(const v1::JobSpec& spec) {

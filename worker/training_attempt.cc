@@ -94,7 +94,7 @@ absl::Status TrainingAttempt::Start() {
   if (info_.state == JobState::kInitialising && info_.initialiser)
     WEIR_RETURN_IF_ERROR(Initialise());
   PullOptions options;
-  options.step = sync_ || bounded_ ? first_step_ : 0;
+  options.step = parts_.spec.regime().kind() == v1::REGIME_ASYNC ? 0 : first_step_;
   WEIR_ASSIGN_OR_RETURN(const PullStats pulled,
                         parts_.client.Pull(parts_.runner.Storage(), options));
   // The others may have gone on since the view was made.
@@ -141,7 +141,7 @@ absl::Status TrainingAttempt::TrainStep(const FeedItem& item) {
   place.step = step_;
   place.examples = examples;
   place.weight = static_cast<double>(examples) / PerWorkerBatch(parts_.spec);
-  place.consumed = examples_ + examples;
+  place.consumed = item.consumed;
   updates_.BeginStep(place);
   StepRecord record;
   if (examples == 0) {
@@ -216,6 +216,19 @@ bool TrainingAttempt::lowest() const {
   return members.empty() || members.front().rank == info.rank;
 }
 
+// Where a step is one of several workers, one of them counts it.
+bool TrainingAttempt::leads_group() const {
+  if (SyncGroups(parts_.spec) == 0) return true;
+  const JobInfo info = parts_.session.Info();
+  const auto own = std::find_if(info.members.begin(), info.members.end(),
+                                [&](const auto& member) { return member.rank == info.rank; });
+  if (own == info.members.end()) return true;
+  const auto first = std::find_if(info.members.begin(), own, [&](const auto& member) {
+    return member.sync_group == own->sync_group;
+  });
+  return first == own;
+}
+
 double TrainingAttempt::TrainSeconds() const {
   return std::max(1e-9, absl::ToDoubleSeconds(parts_.clock.Now() - began_ - evaluating_));
 }
@@ -235,9 +248,9 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   RunSummary summary;
   const double rate = static_cast<double>(examples_) / TrainSeconds();
   WEIR_RETURN_IF_ERROR(PushState());
-  std::map<std::string, double> mine = {{"steps", static_cast<double>(step_ - first_step_)},
-                                        {"rate", rate},
-                                        {"late", static_cast<double>(updates_.late_pushes())}};
+  const double steps_made = leads_group() ? static_cast<double>(step_ - first_step_) : 0;
+  std::map<std::string, double> mine = {
+      {"steps", steps_made}, {"rate", rate}, {"late", static_cast<double>(updates_.late_pushes())}};
   const auto loss = parts_.log.last_metrics().find("loss");
   if (loss != parts_.log.last_metrics().end()) {
     mine["loss"] = loss->second;

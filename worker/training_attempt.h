@@ -41,6 +41,7 @@ class TrainingAttempt {
   // For barriers: among those that have done the same steps.
   BarrierOptions Meeting() const;
   bool lowest() const;  // of them
+  bool leads_group() const;
   double TrainSeconds() const;
 
   TrainingParts& parts_;

@@ -17,7 +17,8 @@ class RegimeFault : public FaultTest {
   // Waits until the status of the worker of this rank says that it waits for the other.
   void AwaitWait(uint32_t rank, uint32_t other) {
     const auto waits = [&] {
-      for (const v1::WorkerStatus& worker : ShowJob("counting").workers()) {
+      const v1::JobStatus job = ShowJob("counting");
+      for (const v1::WorkerStatus& worker : job.workers()) {
         const auto& for_whom = worker.waits_for();
         if (worker.rank() == rank && std::count(for_whom.begin(), for_whom.end(), other) > 0) {
           return true;
@@ -100,6 +101,9 @@ TEST_F(RegimeFault, ASyncGroupTakesAReplacementAtItsStepBoundary) {
   }
   AwaitStep("a", 5);
   WEIR_ASSERT_OK(cluster_->Kill("b"));
+  // Its rank is taken until its lease has ended.
+  const auto gone = [&] { return ShowJob("counting").workers_size() == 3; };
+  EXPECT_TRUE(cluster_->WaitUntil(gone, kSoon));
   StartWorker("e", flags);
   AwaitStep("e", 1);
   for (const char* name : {"a", "c", "d", "e"}) {

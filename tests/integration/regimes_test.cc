@@ -92,8 +92,7 @@ TEST_P(RegimesOverTransport, TheFastAreNeverMoreThanTheBoundAheadAndNotStoppedBe
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(most_ahead, kBound);
-  EXPECT_THAT(PullAll(job_->client(0), declaration_),
-              Each(Each(-static_cast<float>(3 * kSteps))));
+  EXPECT_THAT(PullAll(job_->client(0), declaration_), Each(Each(-static_cast<float>(3 * kSteps))));
 }
 
 TEST_P(RegimesOverTransport, AFastWorkersDeadlineNamesTheOneThatItWaitsFor) {

@@ -23,13 +23,8 @@ std::vector<JobInfo::Member> MembersAt(const std::vector<JobInfo::Member>& membe
   return counted.empty() ? members : counted;
 }
 
-BatchSlice SyncSlice(const SyncData& data, uint64_t step,
-                     const std::vector<JobInfo::Member>& members, uint32_t rank) {
-  const uint64_t per_epoch = (data.train_examples + data.global_batch - 1) / data.global_batch;
-  BatchSlice slice;
-  slice.epoch = step / per_epoch;
-  const uint64_t first = step % per_epoch * data.global_batch;
-  const uint64_t size = std::min(data.global_batch, data.train_examples - first);
+BatchSlice MemberSlice(const BatchSlice& batch, uint64_t step,
+                       const std::vector<JobInfo::Member>& members, uint32_t rank) {
   uint64_t parts = 0;
   uint64_t index = 0;
   bool counted = false;
@@ -39,11 +34,22 @@ BatchSlice SyncSlice(const SyncData& data, uint64_t step,
     if (member.rank < rank) ++index;
     if (member.rank == rank) counted = true;
   }
+  BatchSlice slice{batch.epoch, batch.first, batch.first};
   if (!counted) return slice;
-  const BatchSlice part = PartOf(size, index, parts);
-  slice.first = first + part.first;
-  slice.end = first + part.end;
+  const BatchSlice part = PartOf(batch.examples(), index, parts);
+  slice.first = batch.first + part.first;
+  slice.end = batch.first + part.end;
   return slice;
+}
+
+BatchSlice SyncSlice(const SyncData& data, uint64_t step,
+                     const std::vector<JobInfo::Member>& members, uint32_t rank) {
+  const uint64_t per_epoch = (data.train_examples + data.global_batch - 1) / data.global_batch;
+  BatchSlice batch;
+  batch.epoch = step / per_epoch;
+  batch.first = step % per_epoch * data.global_batch;
+  batch.end = batch.first + std::min(data.global_batch, data.train_examples - batch.first);
+  return MemberSlice(batch, step, members, rank);
 }
 
 }  // namespace weir

@@ -23,8 +23,12 @@ struct SyncData {
   uint64_t global_batch = 0;    // >= 1
 };
 
-// `sync`: the share of `rank` in step `step`: the step's global batch divided among the members
-// that count in it, in the order of their ranks, the remainder to the first. Empty for others.
+// The share of `rank` in a batch that is divided among the members that count in the step, in the
+// order of their ranks, the remainder to the first. Empty for others.
+BatchSlice MemberSlice(const BatchSlice& batch, uint64_t step,
+                       const std::vector<JobInfo::Member>& members, uint32_t rank);
+
+// `sync`: the share of `rank` in step `step` of the step's global batch.
 BatchSlice SyncSlice(const SyncData& data, uint64_t step,
                      const std::vector<JobInfo::Member>& members, uint32_t rank);
 

@@ -108,6 +108,21 @@ TEST(Reports, AJobsTornPushesAreCounted) {
   EXPECT_THAT(JobReport(job), HasSubstr("Torn pushes: 1,234, counted in part"));
 }
 
+TEST(Reports, AJobSaysWhoWaitsForWhomInWhichGroupAndWhatCameLate) {
+  v1::JobStatus job = HalfWay();
+  EXPECT_THAT(JobReport(job), Not(HasSubstr("Late pushes")));
+  v1::WorkerStatus& worker = *job.mutable_workers(0);
+  worker.add_waits_for(2);
+  worker.add_waits_for(3);
+  worker.set_sync_group(1);
+  EXPECT_THAT(JobReport(job), AllOf(HasSubstr("WAITS FOR  GROUP"), HasSubstr("rank 2, 3      1")));
+  job.mutable_view()->mutable_spec()->mutable_regime()->set_kind(v1::REGIME_SYNC);
+  job.mutable_view()->mutable_spec()->mutable_regime()->set_backup_workers(1);
+  job.set_late_pushes(17);
+  EXPECT_THAT(JobReport(job),
+              AllOf(HasSubstr("sync, 1 backup worker"), HasSubstr("Late pushes: 17, dropped")));
+}
+
 TEST(Reports, JsonHasTheNamesOfTheProtoAndEveryScalar) {
   WEIR_ASSERT_OK_AND_ASSIGN(const std::string json, ToJson(v1::StatusReply()));
   EXPECT_THAT(json, AllOf(HasSubstr("\"term\": \"0\""), HasSubstr("\"servers\": []")));
@@ -172,6 +187,10 @@ TEST(ResolvedJob, NameWorkersAndRegimeAreRead) {
   EXPECT_EQ(job.name, "a");
   EXPECT_EQ(job.workers, 3);
   EXPECT_EQ(job.regime, "sync");
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const ResolvedJob bounded,
+      ParseResolvedJob("name: a\nworkers: 3\nregime: {bounded_staleness: 3}\n"));
+  EXPECT_EQ(bounded.regime, "bounded_staleness 3");
 }
 
 TEST(ResolvedJob, TextWithoutANameIsRefused) {

@@ -131,8 +131,9 @@ TEST_F(CoordinatorMembers, BadSpecificationsAreRefusedByTheirKey) {
   EXPECT_THAT(Join(1, spec),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("deterministic")));
   spec = SyncJob(2);
-  spec.mutable_regime()->set_backup_workers(1);
-  EXPECT_THAT(Join(1, spec), HasStatus(absl::StatusCode::kUnimplemented, HasSubstr("backup")));
+  spec.mutable_regime()->set_backup_workers(2);
+  EXPECT_THAT(Join(1, spec),
+              HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("backup_workers")));
 }
 
 // Each of these numbers would size something here, or overflow in a product.

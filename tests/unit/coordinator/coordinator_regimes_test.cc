@@ -33,7 +33,8 @@ class CoordinatorRegimes : public CoordinatorTest {
   }
   std::vector<uint32_t> Groups() {
     std::vector<uint32_t> groups;
-    for (const v1::Member& member : View().members()) groups.push_back(member.sync_group());
+    const v1::JobView view = View();
+    for (const v1::Member& member : view.members()) groups.push_back(member.sync_group());
     return groups;
   }
 };

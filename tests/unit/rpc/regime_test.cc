@@ -27,7 +27,7 @@ auto Refused(const std::string& key, const std::string& why) {
 TEST(Regime, SyncAndAsyncAreFineAsTheyAre) {
   WEIR_EXPECT_OK(CheckRegime(Spec(v1::REGIME_SYNC)));
   WEIR_EXPECT_OK(CheckRegime(Spec(v1::REGIME_ASYNC)));
-  EXPECT_THAT(CheckRegime(Spec(v1::REGIME_UNSPECIFIED)), Refused("regime", "sync or async"));
+  EXPECT_THAT(CheckRegime(Spec(v1::REGIME_UNSPECIFIED)), Refused("regime", "expected sync, async"));
 }
 
 TEST(Regime, DeterministicNeedsSync) {

@@ -124,6 +124,20 @@ TEST_F(BoundedStaleness, NobodyWaitsForOneThatHasFinished) {
   for (uint64_t step = 4; step < 10; ++step) WEIR_ASSERT_OK(Step(ann, step).get());
 }
 
+TEST_F(BoundedStaleness, AJoinerBesideOnesThatHaveFinishedBeginsWhereTheFurthestWas) {
+  for (uint64_t step = 0; step < 2; ++step) WEIR_ASSERT_OK(Step(ann, step).get());
+  for (const auto& [maker, sequence] : {std::make_pair(&ann, 3), std::make_pair(&bob, 1)}) {
+    v1::PushRequest last = maker->Push(Absent(maker->SegmentsOf(0)), sequence);
+    last.set_weight(0);
+    last.set_finished(true);
+    WEIR_ASSERT_OK(Push(last, std::vector<float>()).get());
+  }
+  WEIR_ASSERT_OK(server->ApplyView(view.AddMember(kCid, 1).NextGeneration().Make()));
+  const auto pulled = Pull(cid.Pull(cid.SegmentsOf(0), /*step=*/1));
+  WEIR_ASSERT_OK(pulled.get());
+  EXPECT_EQ(pulled.get()->header.slowest_step(), 3u);
+}
+
 TEST_F(BoundedStaleness, AStepOfSeveralGroupsIsDoneWithTheLast) {
   ViewMaker own;
   own.edit().set_run_id(8);

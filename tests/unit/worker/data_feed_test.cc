@@ -202,5 +202,75 @@ TEST_F(AsyncFeedTest, EveryExampleComesOnceAndThenTheEnd) {
   EXPECT_EQ(examples, 25u);
 }
 
+// Somebody may wait for this worker's steps: it makes some without examples.
+TEST_F(AsyncFeedTest, ABoundedWorkerWithoutDataGoesOnWithoutExamples) {
+  spec_.mutable_regime()->set_kind(v1::REGIME_BOUNDED_STALENESS);
+  spec_.mutable_regime()->set_bounded_staleness(3);
+  Begin();
+  EXPECT_EQ(Step(kStep).consumed, 10u);
+  session_.answer = absl::DeadlineExceededError("others hold the rest");
+  FeedItem item;
+  for (int i = 0; i < 20; ++i) item = Step(kStep);
+  EXPECT_FALSE(item.end);
+  EXPECT_EQ(item.slice.examples(), 0u);
+  EXPECT_EQ(item.consumed, 160u);  // all of the first answer
+  session_.answer = absl::OkStatus();
+  EXPECT_EQ(Step(kStep).slice.first, 160u);
+}
+
+// Batches of 10 for each of two groups of two.
+class GroupFeedTest : public AsyncFeedTest {
+ protected:
+  GroupFeedTest() {
+    spec_.set_workers(4);
+    spec_.mutable_data()->mutable_batch()->set_global(20);
+    spec_.mutable_regime()->set_kind(v1::REGIME_SYNC_GROUPS);
+    spec_.mutable_regime()->set_sync_group_size(2);
+    session_.info.members = {{0, 0, 0}, {1, 0, 0}, {2, 0, 1}, {3, 0, 1}};
+  }
+};
+
+TEST_F(GroupFeedTest, AGroupDividesEachBatchInTheOrderOfRanks) {
+  session_.info.rank = 2;
+  Begin();
+  const FeedItem first = Step(kStep);
+  EXPECT_EQ(first.slice.first, 0u);
+  EXPECT_EQ(first.slice.end, 5u);
+  EXPECT_EQ(first.consumed, 10u);
+  EXPECT_EQ(first.position, 20);
+  session_ = RangeSession(clock_);
+  session_.info.members = {{0, 0, 0}, {1, 0, 0}, {2, 0, 1}, {3, 0, 1}};
+  session_.info.rank = 3;
+  step_ = 0;
+  Begin();
+  const FeedItem other = Step(kStep);
+  EXPECT_EQ(other.slice.first, 5u);
+  EXPECT_EQ(other.slice.end, 10u);
+}
+
+TEST_F(GroupFeedTest, AGroupThatGetsSmallerTakesItsBatchesAlone) {
+  session_.info.rank = 1;
+  Begin();
+  Step(kStep);
+  session_.info.members = {{1, 0, 0}, {2, 0, 1}, {3, 0, 1}};
+  const FeedItem item = Step(kStep);
+  EXPECT_EQ(item.slice.first, 10u);
+  EXPECT_EQ(item.slice.end, 20u);
+}
+
+// The group has done 7 steps of this attempt, which began at step 100.
+TEST_F(GroupFeedTest, OneThatJoinsTakesTheRangesUpWhereItsGroupIs) {
+  session_.info.rank = 3;
+  session_.info.resume_step = 100;
+  session_.info.members = {{0, 100, 0}, {1, 100, 0}, {2, 100, 1}, {3, 107, 1}};
+  session_.most = 30;
+  step_ = 107;
+  Begin();
+  const FeedItem item = Step(kStep);
+  EXPECT_EQ(item.slice.first, 75u);
+  EXPECT_EQ(item.slice.end, 80u);
+  EXPECT_EQ(item.consumed, 80u);
+}
+
 }  // namespace
 }  // namespace weir

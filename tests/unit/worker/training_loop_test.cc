@@ -104,10 +104,13 @@ class FakeClient final : public ParameterClient {
                                  const PullOptions& options) override {
     calls_.push_back(absl::StrCat("pull ", options.step));
     std::memcpy(into[0].data, &weight, sizeof(weight));
-    return PullStats{};
+    PullStats stats;
+    stats.slowest_step = slowest_step;
+    return stats;
   }
   absl::StatusOr<PushStats> Push(absl::Span<const PushItem>, const PushOptions& options) override {
-    calls_.push_back(absl::StrCat("state ", options.step));
+    calls_.push_back(options.finished ? absl::StrCat("finished ", options.group)
+                                      : absl::StrCat("state ", options.step));
     return PushStats{};
   }
   absl::StatusOr<PushStats> PushPull(absl::Span<const PushItem> gradients,
@@ -123,6 +126,7 @@ class FakeClient final : public ParameterClient {
     std::memcpy(into[0].data, &weight, sizeof(weight));
     PushStats stats;
     stats.staleness = 3;
+    if (answer) answer(options, stats);
     return stats;
   }
   std::unique_ptr<PendingPush> StartPushPull(absl::Span<const PushItem>, absl::Span<const PullItem>,
@@ -138,6 +142,8 @@ class FakeClient final : public ParameterClient {
   std::vector<PushOptions> pushes;
   std::vector<bool> absent;
   std::function<absl::Status(const PushOptions&)> before_push;
+  std::function<void(const PushOptions&, PushStats&)> answer;
+  uint64_t slowest_step = 0;
 
  private:
   Calls& calls_;
@@ -456,6 +462,43 @@ TEST_F(TrainingLoopTest, EvaluationAtIntervalsLeavesTheReplicasStateAlone) {
   // After the steps of 8 and of 16 examples, and at the end.
   EXPECT_THAT(calls_, AllOf(Contains("pull 1"), Contains("pull 2"), Contains("pull 3")));
   EXPECT_EQ(runner_.counter, 3);
+}
+
+// 2 epochs are 6 steps, of which the others have done 4 when this worker's second push arrives.
+TEST_F(TrainingLoopTest, ALateWorkerGoesOnWithTheOthersStepAndCountsIt) {
+  spec_.set_workers(3);
+  spec_.mutable_regime()->set_backup_workers(1);
+  spec_.mutable_length()->set_epochs(2);
+  client_.answer = [](const PushOptions& options, PushStats& stats) {
+    stats.late = options.step == 1;
+    if (stats.late) stats.next_step = stats.next_group_step = 4;
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  std::vector<uint64_t> steps;
+  for (const PushOptions& push : client_.pushes) {
+    EXPECT_EQ(push.group_step, push.step);
+    steps.push_back(push.step);
+  }
+  EXPECT_THAT(steps, ElementsAre(0, 1, 4, 5));
+  EXPECT_EQ(summary.late_pushes, 1u);
+  EXPECT_EQ(summary.steps, 6u);
+  EXPECT_EQ(session_.reported.back().late_pushes, 1u);
+}
+
+TEST_F(TrainingLoopTest, ABoundedWorkerBeginsWhereTheSlowestIsAndSaysWhenItHasFinished) {
+  spec_.mutable_regime()->set_kind(v1::REGIME_BOUNDED_STALENESS);
+  spec_.mutable_regime()->set_bounded_staleness(3);
+  session_.info.state = JobState::kRunning;
+  session_.info.initialiser = false;
+  session_.info.members = {{0, 5, 0}};
+  session_.ranges = {{0, 0, 20}};
+  client_.slowest_step = 7;
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(calls_,
+              ElementsAre("declare", "pull 5", "finished 1", "state 10", "barrier end", "save",
+                          "barrier saved", "pull 0", "barrier evaluate-final", "leave finished"));
+  ASSERT_EQ(client_.pushes.size(), 3u);
+  EXPECT_EQ(client_.pushes[0].step, 7u);
 }
 
 }  // namespace
