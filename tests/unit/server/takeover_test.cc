@@ -28,21 +28,26 @@ class Takeover : public ServerFixture {
   void LeaveAlone(uint64_t worker) {
     WEIR_ASSERT_OK(server->ApplyView(view.RemoveMember(worker).NextGeneration().Make()));
   }
-  // As the coordinator admits a worker that finds nobody: it counts from the boundary on.
-  void Join(uint64_t worker, uint64_t boundary, uint64_t first_step) {
+  // A change at the boundary, prepared; what commits it.
+  v1::CommitStepRequest Prepared(uint64_t boundary) {
     v1::PrepareStepRequest prepare;
     prepare.set_term(1);
     prepare.set_run_id(kRun);
     prepare.set_attempt(1);
     prepare.set_change_id(1);
     prepare.set_step(boundary);
-    WEIR_ASSERT_OK(server->PrepareStep(prepare));
+    WEIR_EXPECT_OK(server->PrepareStep(prepare));
     v1::CommitStepRequest commit;
     commit.set_term(1);
     commit.set_run_id(kRun);
     commit.set_attempt(1);
     commit.set_change_id(1);
     commit.set_step(boundary);
+    return commit;
+  }
+  // As the coordinator admits a worker.
+  void Join(uint64_t worker, uint64_t boundary, uint64_t first_step) {
+    v1::CommitStepRequest commit = Prepared(boundary);
     *commit.mutable_view() = view.AddMember(worker, first_step).NextGeneration().Make();
     WEIR_ASSERT_OK(server->CommitStep(commit));
   }
@@ -86,19 +91,7 @@ TEST_F(Takeover, StepsThatNobodyIsLeftToRunAreSkipped) {
 TEST_F(Takeover, ACutIsTakenOfWhatTheLastMemberLeftInHalf) {
   WEIR_ASSERT_OK(Push(ann.Push(OneSegment(0, 0, 16), 1), Filled(16, 1)).get());
   LeaveAlone(kAnn);
-  v1::PrepareStepRequest prepare;
-  prepare.set_term(1);
-  prepare.set_run_id(kRun);
-  prepare.set_attempt(1);
-  prepare.set_change_id(1);
-  prepare.set_step(1);
-  WEIR_ASSERT_OK(server->PrepareStep(prepare));
-  v1::CommitStepRequest commit;
-  commit.set_term(1);
-  commit.set_run_id(kRun);
-  commit.set_attempt(1);
-  commit.set_change_id(1);
-  commit.set_step(1);
+  v1::CommitStepRequest commit = Prepared(1);
   commit.set_cut(7);
   WEIR_ASSERT_OK(server->CommitStep(commit));
   const auto store = server->Store(kRun);
