@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/local_collectives.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "tests/support/status_matchers.h"
+#include "worker/reduction.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+CollectiveCall Call(ReduceOp op, const std::string& name, uint64_t elements, double weight = 1) {
+  CollectiveCall call;
+  call.op = op;
+  call.name = name;
+  call.shape = {elements};
+  call.weight = weight;
+  return call;
+}
+
+struct Reduced {
+  absl::Status status;
+  std::vector<float> values;
+};
+
+Reduced Reduce(Collectives& collectives, const CollectiveCall& call,
+               const std::vector<float>& values) {
+  Reduced reduced;
+  std::vector<std::byte> result;
+  reduced.status = collectives.Run(
+      call, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()), call.bytes()),
+      result);
+  reduced.values.resize(result.size() / sizeof(float));
+  if (!result.empty()) std::memcpy(reduced.values.data(), result.data(), result.size());
+  return reduced;
+}
+
+// Doubles what it is given, and writes down how it was called.
+class Twice final : public ProcessCollectives {
+ public:
+  absl::Status Run(const CollectiveCall& call, const CollectivePlace& place,
+                   absl::Span<const std::byte> data, std::vector<std::byte>& result) override {
+    EXPECT_EQ(place.step, 17u);
+    weights.push_back(call.weight);
+    ordinals.push_back(place.ordinal);
+    result.assign(data.begin(), data.end());
+    result.insert(result.end(), data.begin(), data.end());
+    return status;
+  }
+  std::vector<double> weights;
+  std::vector<uint32_t> ordinals;
+  absl::Status status;
+};
+
+// Three replicas on three threads, ids 6, 7 and 8.
+class LocalCollectivesTest : public testing::Test {
+ protected:
+  static constexpr uint32_t kReplicas = 3;
+
+  explicit LocalCollectivesTest(absl::Duration timeout = absl::Minutes(1))
+      : meeting_({kReplicas, timeout, false, {}, {}}) {}
+
+  // Runs a step of every replica; its status is that of the step.
+  absl::Status Step(const std::function<absl::Status(uint32_t, Collectives&)>& replica) {
+    meeting_.Begin(17, 6);
+    if (before_the_step_) {
+      collectives_.BeginBefore({17, 6, 0, kReplicas, others_});
+    } else {
+      collectives_.BeginStep({17, 6, 0, in_sync_, others_});
+    }
+    std::vector<std::thread> threads;
+    for (uint32_t i = 0; i < kReplicas; ++i) {
+      threads.emplace_back([&, i] {
+        meeting_.Start(i);
+        meeting_.End(i, replica(i, collectives_.of(i)));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return meeting_.failure();
+  }
+
+  // One collective, each replica's values the same plus 10 times its number.
+  std::vector<Reduced> RunOnAll(ReduceOp op, const std::vector<float>& values,
+                                const std::vector<double>& weights = {1, 1, 1},
+                                uint32_t source = 0) {
+    std::vector<Reduced> reduced(kReplicas);
+    failure_ = Step([&](uint32_t i, Collectives& collectives) {
+      std::vector<float> mine = values;
+      for (float& value : mine) value += 10 * static_cast<float>(i);
+      CollectiveCall call = Call(op, "x", mine.size(), weights[i]);
+      call.source = source;
+      reduced[i] = Reduce(collectives, call, mine);
+      return reduced[i].status;
+    });
+    return reduced;
+  }
+
+  ReplicaMeeting meeting_;
+  LocalCollectives collectives_{meeting_};
+  ProcessCollectives* others_ = nullptr;
+  bool before_the_step_ = false;
+  uint32_t in_sync_ = kReplicas;
+  absl::Status failure_;
+};
+
+MATCHER_P(HasValues, values, "") {
+  return testing::ExplainMatchResult(testing::ElementsAreArray(values), arg.values,
+                                     result_listener);
+}
+
+TEST_F(LocalCollectivesTest, EveryReplicaGetsTheReductionOfAll) {
+  using Values = std::vector<float>;
+  EXPECT_THAT(RunOnAll(ReduceOp::kSum, {1, 2}), Each(HasValues(Values{33, 36})));
+  EXPECT_THAT(RunOnAll(ReduceOp::kMean, {1, 2}), Each(HasValues(Values{11, 12})));
+  EXPECT_THAT(RunOnAll(ReduceOp::kMin, {1, 2}), Each(HasValues(Values{1, 2})));
+  EXPECT_THAT(RunOnAll(ReduceOp::kMax, {1, 2}), Each(HasValues(Values{21, 22})));
+  EXPECT_THAT(RunOnAll(ReduceOp::kFirst, {1, 2}), Each(HasValues(Values{1, 2})));
+}
+
+// Weights 3, 5 and 0: (3 * 1 + 5 * 11) / 8.
+TEST_F(LocalCollectivesTest, AMeanIsWeightedAndWhatHasNoWeightIsNotLookedAt) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(RunOnAll(ReduceOp::kMean, {1}, {3, 5, 0}), Each(HasValues(std::vector<float>{7.25})));
+  std::vector<float> result(1);
+  const float one = 1;
+  Combine(ReduceOp::kMean, DType::kFloat32, 1, {{&one, 2}, {&nan, 0}}, result.data());
+  EXPECT_EQ(result[0], 1);
+}
+
+// As the servers combine the processes' parts.
+TEST(Reduction, OfNoWeightIsUnweightedAndOfBoolsIsWhetherOneIsTrue) {
+  const double one = 1;
+  const double four = 4;
+  double mean = 0;
+  Combine(ReduceOp::kMean, DType::kFloat64, 1, {{&one, 0}, {&four, 0}}, &mean);
+  EXPECT_EQ(mean, 2.5);
+  const bool no[2] = {false, false};
+  const bool yes[2] = {false, true};
+  bool any[2] = {true, false};
+  Combine(ReduceOp::kSum, DType::kBool, 2, {{no, 1}, {yes, 1}}, any);
+  EXPECT_FALSE(any[0]);
+  EXPECT_TRUE(any[1]);
+}
+
+TEST(Reduction, PassesOnWhatIsNoNumber) {
+  const float values[2] = {1, std::numeric_limits<float>::quiet_NaN()};
+  const float others[2] = {2, 3};
+  float result[2];
+  Combine(ReduceOp::kMax, DType::kFloat32, 2, {{values, 1}, {others, 1}}, result);
+  EXPECT_EQ(result[0], 2);
+  EXPECT_TRUE(std::isnan(result[1]));
+  Combine(ReduceOp::kMin, DType::kFloat32, 2, {{others, 1}, {values, 1}}, result);
+  EXPECT_TRUE(std::isnan(result[1]));
+}
+
+TEST_F(LocalCollectivesTest, AGatherHasTheBlocksInTheOrderOfIds) {
+  EXPECT_THAT(RunOnAll(ReduceOp::kGather, {1, 2}),
+              Each(HasValues(std::vector<float>{1, 2, 11, 12, 21, 22})));
+}
+
+TEST_F(LocalCollectivesTest, ABroadcastComesFromTheReplicaThatIsNamed) {
+  EXPECT_THAT(RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 7),
+              Each(HasValues(std::vector<float>{11})));
+  RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 9);
+  EXPECT_THAT(failure_, HasStatus(absl::StatusCode::kInvalidArgument,
+                                  "Broadcast(9) \"x\" f32[1]: there is no replica 9; there are 6 "
+                                  "to 8"));
+}
+
+TEST_F(LocalCollectivesTest, OneOfThemSpeaksToTheOtherProcessesForAll) {
+  Twice twice;
+  others_ = &twice;
+  const absl::Status status = Step([&](uint32_t i, Collectives& collectives) {
+    EXPECT_THAT(Reduce(collectives, Call(ReduceOp::kSum, "a", 1, i), {1}),
+                HasValues(std::vector<float>{3, 3}));
+    EXPECT_THAT(Reduce(collectives, Call(ReduceOp::kGather, "b", 1), {static_cast<float>(i)}),
+                HasValues(std::vector<float>{0, 1, 2, 0, 1, 2}));
+    return absl::OkStatus();
+  });
+  WEIR_EXPECT_OK(status);
+  EXPECT_THAT(twice.ordinals, ElementsAre(0, 1));
+  EXPECT_EQ(twice.weights[0], 0 + 1 + 2);
+  twice.status = absl::AbortedError("a worker left");
+  RunOnAll(ReduceOp::kSum, {1});
+  EXPECT_EQ(failure_, twice.status);
+}
+
+TEST_F(LocalCollectivesTest, AStepCountsOnFromTheCollectivesBeforeItAlsoWhenItIsRepeated) {
+  Twice twice;
+  others_ = &twice;
+  before_the_step_ = true;
+  RunOnAll(ReduceOp::kSum, {1});
+  RunOnAll(ReduceOp::kSum, {1});
+  before_the_step_ = false;
+  RunOnAll(ReduceOp::kSum, {1});
+  RunOnAll(ReduceOp::kSum, {1});
+  EXPECT_THAT(twice.ordinals, ElementsAre(0, 1, 2, 2));
+}
+
+TEST_F(LocalCollectivesTest, ManyInARowStayInStep) {
+  const absl::Status status = Step([&](uint32_t, Collectives& collectives) {
+    for (int k = 0; k < 500; ++k) {
+      const Reduced reduced =
+          Reduce(collectives, Call(ReduceOp::kSum, "x", 1), {static_cast<float>(k)});
+      if (!reduced.status.ok()) return reduced.status;
+      EXPECT_EQ(reduced.values[0], static_cast<float>(3 * k));
+    }
+    return absl::OkStatus();
+  });
+  WEIR_EXPECT_OK(status);
+}
+
+TEST_F(LocalCollectivesTest, AMismatchFailsAllAndNamesTwoReplicasAndTheirOperations) {
+  std::vector<absl::Status> statuses(kReplicas);
+  const absl::Status status = Step([&](uint32_t i, Collectives& collectives) {
+    Reduce(collectives, Call(ReduceOp::kSum, "first", 1), {1});
+    const auto call = i == 1 ? Call(ReduceOp::kGather, "hits", 1) : Call(ReduceOp::kSum, "loss", 3);
+    statuses[i] = Reduce(collectives, call, {1, 2, 3}).status;
+    return statuses[i];
+  });
+  EXPECT_THAT(status,
+              HasStatus(absl::StatusCode::kInvalidArgument,
+                        AllOf(HasSubstr("replica 7"), HasSubstr("AllGather \"hits\" f32[1]"),
+                              HasSubstr("AllReduce(SUM) \"loss\" f32[3]"),
+                              HasSubstr("as meeting 1 of step 17"))));
+  EXPECT_THAT(statuses, Each(status));
+}
+
+TEST_F(LocalCollectivesTest, AReplicaThatEndsItsStepReleasesTheOthersAndIsNamed) {
+  const absl::Status status = Step([&](uint32_t i, Collectives& collectives) {
+    if (i == 2) return absl::OkStatus();
+    return Reduce(collectives, Call(ReduceOp::kSum, "loss", 1), {1}).status;
+  });
+  EXPECT_THAT(status, HasStatus(absl::StatusCode::kInvalidArgument,
+                                AllOf(HasSubstr("replica 8 has ended its step, but replica "),
+                                      HasSubstr("calls AllReduce(SUM) \"loss\" f32[1]"))));
+}
+
+TEST_F(LocalCollectivesTest, AReplicaThatFailsReleasesTheOthersWithItsError) {
+  std::vector<absl::Status> statuses(kReplicas);
+  const absl::Status status = Step([&](uint32_t i, Collectives& collectives) {
+    statuses[i] = i == 0 ? absl::InternalError("no such layer")
+                         : Reduce(collectives, Call(ReduceOp::kSum, "loss", 1), {1}).status;
+    return statuses[i];
+  });
+  EXPECT_THAT(status, HasStatus(absl::StatusCode::kInternal, "replica 6: no such layer"));
+  EXPECT_EQ(statuses[1], status);
+  EXPECT_EQ(statuses[2], status);
+  // The next step is a new one.
+  EXPECT_THAT(RunOnAll(ReduceOp::kSum, {1}), Each(HasValues(std::vector<float>{33})));
+}
+
+TEST_F(LocalCollectivesTest, WithoutAWayToTheOthersTheyAreNotLeftOutSilently) {
+  in_sync_ = 2 * kReplicas;
+  RunOnAll(ReduceOp::kSum, {1});
+  EXPECT_THAT(failure_, HasStatus(absl::StatusCode::kUnimplemented,
+                                  HasSubstr("AllReduce(SUM) \"x\" f32[1]: collectives between "
+                                            "workers come with a later release")));
+}
+
+TEST_F(LocalCollectivesTest, WhatAnOperationIsNotForIsRefused) {
+  const absl::Status status = Step([&](uint32_t, Collectives& collectives) {
+    CollectiveCall call = Call(ReduceOp::kMean, "hits", 1);
+    call.dtype = DType::kInt32;
+    return Reduce(collectives, call, {1}).status;
+  });
+  EXPECT_THAT(status, HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("MEAN is of")));
+}
+
+class ImpatientTest : public LocalCollectivesTest {
+ protected:
+  ImpatientTest() : LocalCollectivesTest(absl::Milliseconds(20)) {}
+};
+
+TEST_F(ImpatientTest, AWaitEndsWithTheNamesOfThoseWhoAreMissing) {
+  const absl::Status status = Step([&](uint32_t i, Collectives& collectives) {
+    // This one comes when the others have given up.
+    while (i == 1 && meeting_.failure().ok()) std::this_thread::yield();
+    return Reduce(collectives, Call(ReduceOp::kSum, "loss", 1), {1}).status;
+  });
+  EXPECT_THAT(
+      status,
+      HasStatus(absl::StatusCode::kDeadlineExceeded,
+                AllOf(AnyOf(HasSubstr("replica 6 has waited"), HasSubstr("replica 8 has waited")),
+                      HasSubstr("in AllReduce(SUM) \"loss\" f32[1]"), HasSubstr("replica 7"))));
+}
+
+// A meeting in which one replica runs at a time.
+TEST(ReplicaMeeting, InTurnTheReplicasRunOneAtATimeInTheSameOrder) {
+  constexpr uint32_t kReplicas = 3;
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    std::vector<std::string> log;  // unguarded: the turn guards it
+    ReplicaMeeting::Options options;
+    options.replicas = kReplicas;
+    options.in_turn = true;
+    options.turn_taken = [&](uint32_t i) { log.push_back("take " + std::to_string(i)); };
+    options.turn_passed = [&](uint32_t i) { log.push_back("pass " + std::to_string(i)); };
+    ReplicaMeeting meeting(options);
+    meeting.Begin(0, 0);
+    const auto work = [&](absl::Span<const void* const>) {
+      log.push_back("work");
+      return absl::OkStatus();
+    };
+    std::vector<std::thread> threads;
+    for (uint32_t i = 0; i < kReplicas; ++i) {
+      threads.emplace_back([&, i] {
+        meeting.Start(i);
+        WEIR_EXPECT_OK(meeting.Meet(i, "call", nullptr, work));
+        meeting.End(i, absl::OkStatus());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_THAT(log, ElementsAre("take 0", "pass 0", "take 1", "pass 1", "take 2", "pass 2", "work",
+                                 "take 0", "pass 0", "take 1", "pass 1", "take 2", "pass 2"));
+  }
+}
+
+TEST(ReplicaMeeting, InTurnAFailureReleasesTheOthersOneAfterAnother) {
+  ReplicaMeeting::Options options;
+  options.replicas = 3;
+  options.in_turn = true;
+  int running = 0;  // unguarded: the turn guards it
+  options.turn_taken = [&](uint32_t) { EXPECT_EQ(++running, 1); };
+  options.turn_passed = [&](uint32_t) { EXPECT_EQ(--running, 0); };
+  ReplicaMeeting meeting(options);
+  meeting.Begin(0, 0);
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      meeting.Start(i);
+      const absl::Status status =
+          i == 1 ? absl::InternalError("broken")
+                 : meeting.Meet(i, "call", nullptr,
+                                [](absl::Span<const void* const>) { return absl::OkStatus(); });
+      meeting.End(i, status);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(meeting.failure(), HasStatus(absl::StatusCode::kInternal, "replica 1: broken"));
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "weir/reduce.h"
+#include "weir/variable.h"
+
+namespace weir {
+
+// One collective; equal on all who take part, but for the weight.
+struct CollectiveCall {
+  ReduceOp op = ReduceOp::kSum;
+  std::string name;  // what the user called it; may be empty
+  DType dtype = DType::kFloat32;
+  std::vector<uint64_t> shape;  // of one replica's contribution
+  double weight = 1;            // of the mean
+  uint32_t source = 0;          // kBroadcast: a replica id
+
+  uint64_t bytes() const;
+};
+
+// 'AllReduce(SUM) "loss" f32[3]': without the weight, so equal for calls that match.
+std::string Describe(const CollectiveCall& call);
+
+// What one replica says to all replicas in sync. Used from the replica's thread, in the same order
+// by all.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+
+  virtual uint32_t replica_id() const = 0;  // of all
+  virtual uint32_t num_replicas_in_sync() const = 0;
+  // This replica's place among those in sync, in the order of ids.
+  virtual uint32_t index() const = 0;
+
+  // Blocks until all have called; all get the same result. kGather: [replicas in sync] x data, in
+  // the order of ids. Errors: InvalidArgument - the others call something else (names two replicas
+  // and their operations), or a dtype that the operation is not for; DeadlineExceeded - who is
+  // missing; Aborted - a worker left in the middle of the step; or the error of a replica of this
+  // process whose step failed.
+  virtual absl::Status Run(const CollectiveCall& call, absl::Span<const std::byte> data,
+                           std::vector<std::byte>& result) = 0;
+};
+
+// Which collective of the job it is.
+struct CollectivePlace {
+  uint64_t step = 0;
+  uint32_t ordinal = 0;  // in the step, from 0
+};
+
+// What one process says to the other processes in sync, for all of its replicas.
+class ProcessCollectives {
+ public:
+  virtual ~ProcessCollectives() = default;
+
+  // `data`: kGather - the blocks of the process's
+  // replicas in the order of ids; else one block, reduced already, `call.weight` being the sum over
+  // its replicas.
+  virtual absl::Status Run(const CollectiveCall& call, const CollectivePlace& place,
+                           absl::Span<const std::byte> data, std::vector<std::byte>& result) = 0;
+};
+
+}  // namespace weir
