@@ -433,5 +433,15 @@ TEST_F(CollectiveTable, ATruthThatIsNeitherFailsOnAllAndIsNamed) {
   }
 }
 
+TEST_F(CollectiveTable, AJobWithBackupWorkersHasNone) {
+  view = ViewMaker();
+  view.Sync().BackupWorkers(1).AddVariable("w", 4);
+  for (const uint64_t member : {kAnn, kBob, kCec}) view.AddMember(member);
+  MakeServer();
+  StartJob(view);
+  EXPECT_THAT(Reduce(kAnn, {1}).get(),
+              HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("backup workers")));
+}
+
 }  // namespace
 }  // namespace weir
