@@ -65,7 +65,7 @@ absl::StatusOr<PullStats> RoutedParameterClient::Pull(absl::Span<const PullItem>
   auto outcome = std::make_shared<Outcome>();
   engine_->StartPull(into, options, Outcome::SetBy(outcome));
   WEIR_ASSIGN_OR_RETURN(const TransferResult result, outcome->Wait());
-  return PullStats{result.examples, result.bytes, result.slowest_step};
+  return PullStats{result.examples, result.bytes, result.slowest_step, result.group_steps};
 }
 
 absl::StatusOr<PushStats> RoutedParameterClient::Push(absl::Span<const PushItem> gradients,

@@ -30,8 +30,9 @@ namespace weir {
 enum class Call { kPull, kPush, kPushPull, kAssign, kReduce };
 
 struct TransferResult {
-  uint64_t examples = 0;  // highest that the pulled weights have had applied
-  uint64_t bytes = 0;     // of payload, both ways
+  uint64_t examples = 0;              // highest that the pulled weights have had applied
+  std::vector<uint64_t> group_steps;  // highest before a pull's step, by group
+  uint64_t bytes = 0;                 // of payload, both ways
   uint64_t staleness = 0;
   uint64_t slowest_step = 0;
   bool late = false;

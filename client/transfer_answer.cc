@@ -50,6 +50,12 @@ void TransferEngine::TakeReply(WireMessage& message, const PullResult& reply) {
   transfer.result.slowest_step =
       std::max(transfer.result.slowest_step, reply.header.slowest_step());
   transfer.result.bytes += reply.payload.size();
+  std::vector<uint64_t>& group_steps = transfer.result.group_steps;
+  for (int g = 0; g < reply.header.group_steps_size(); ++g) {
+    const auto index = static_cast<size_t>(g);
+    if (group_steps.size() <= index) group_steps.resize(index + 1);
+    group_steps[index] = std::max(group_steps[index], reply.header.group_steps(g));
+  }
   for (size_t i = 0; i < message.pieces.size(); ++i) {
     const v1::Segment& segment = reply.header.segments(static_cast<int>(i));
     const absl::Span<uint64_t> versions = VersionsOf(*message.routes, message.pieces[i]);

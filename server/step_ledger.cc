@@ -76,6 +76,12 @@ void StepLedger::Forget(WorkerId worker) {
   reached_.erase(worker);
 }
 
+std::vector<uint64_t> StepLedger::next_group_steps() const {
+  std::vector<uint64_t> steps;
+  for (const Group& group : groups_) steps.push_back(group.next);
+  return steps;
+}
+
 bool StepLedger::IsBehind(uint64_t step) const {
   return std::any_of(groups_.begin() + 1, groups_.end(), [&](const Group& group) {
     return group.chunks > 0 && group.steps_closed < step;

@@ -46,6 +46,8 @@ class StepLedger {
   void Forget(WorkerId worker);
 
   uint64_t next_group_step(uint32_t group) const { return groups_[group].next; }
+  // Of all groups, [0] being state's: how many each has closed.
+  std::vector<uint64_t> next_group_steps() const;
   // One more than the highest step seen; 0: none.
   uint64_t steps_begun() const { return steps_begun_; }
   // True: some group has yet to close a step below `step`.

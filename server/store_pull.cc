@@ -102,16 +102,21 @@ void ParameterStore::ReleasePulls(StoreEffects& effects) {
       continue;
     }
     deadlines_.Remove(it->first);
-    const uint64_t slowest = plan_->bounded_staleness() > 0 ? staleness_gate_.slowest() : 0;
-    effects.replies.push_back(
-        [this, self = shared_from_this(), slowest, pull = std::move(it->second)]() mutable {
-          absl::StatusOr<PullResult> result = ReadWeights(pull.segments);
-          if (result.ok()) {
-            result->header.set_slowest_step(slowest);
-            if (pull.outcome) *result->header.mutable_outcome() = *pull.outcome;
-          }
-          std::move(pull.done)(std::move(result));
-        });
+    // Read now: what closes after the reply has been let go is not before its step.
+    v1::PullReply facts;
+    if (plan_->bounded_staleness() > 0) facts.set_slowest_step(staleness_gate_.slowest());
+    if (plan_->stepped() && !it->second.outcome) {
+      for (uint64_t steps : LedgerOf(it->second.sync_group).next_group_steps()) {
+        facts.add_group_steps(steps);
+      }
+    }
+    if (it->second.outcome) *facts.mutable_outcome() = *it->second.outcome;
+    effects.replies.push_back([this, self = shared_from_this(), facts = std::move(facts),
+                               pull = std::move(it->second)]() mutable {
+      absl::StatusOr<PullResult> result = ReadWeights(pull.segments);
+      if (result.ok()) result->header.MergeFrom(facts);
+      std::move(pull.done)(std::move(result));
+    });
     it = pulls_.erase(it);
   }
 }

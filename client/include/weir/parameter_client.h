@@ -52,6 +52,8 @@ struct PullStats {
   uint64_t examples = 0;      // applied to the weights that came
   uint64_t bytes = 0;         // of payload
   uint64_t slowest_step = 0;  // bounded staleness, of a pull with a step: where a joiner begins
+  // In step, of a pull with a step: the group steps before it, [0] state's, then by group.
+  std::vector<uint64_t> group_steps;
 };
 struct PushStats {
   bool repeated = false;   // all of it had been counted before

@@ -197,6 +197,20 @@ TEST_F(SyncPush, APullOfAStepWaitsAlsoWhereTheStepBeforeHasNotBegun) {
   EXPECT_EQ(ValuesOf<float>(pulled.get()->payload), Filled(100, -2));
 }
 
+// A model may step a group in some steps only: steps 0 and 5 are the group's first two.
+TEST_F(SyncPush, APullOfAStepSaysTheGroupStepsBeforeIt) {
+  for (v1::PushRequest push : {Whole(ann, 0), Whole(bob, 0)}) {
+    WEIR_ASSERT_OK(Push(push, Filled(100, 1)).get());
+  }
+  const auto pulled = Pull(ann.Pull(ann.SegmentsOf(0), /*step=*/6));
+  for (v1::PushRequest push : {Whole(ann, 1), Whole(bob, 1)}) {
+    push.set_step(5);
+    EXPECT_FALSE(pulled.has_come());
+    WEIR_ASSERT_OK(Push(push, Filled(100, 1)).get());
+  }
+  EXPECT_THAT(pulled.get()->header.group_steps(), ElementsAre(0, 2));
+}
+
 TEST_F(SyncPush, APullOfAStepThatDoesNotBeginNamesWhoIsBehind) {
   const auto pulled = Pull(ann.Pull(ann.SegmentsOf(0), /*step=*/1));
   executor.Advance(absl::Seconds(31));
