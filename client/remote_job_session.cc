@@ -162,9 +162,7 @@ absl::Status RemoteJobSession::Declare(const Declaration& declaration) {
   return session_->client().Call(&CoordinatorStub::Declare, request, In(kCallTimeout)).status();
 }
 
-absl::StatusOr<JobInfo> RemoteJobSession::AwaitReadyView(uint64_t newer_than,
-                                                         absl::Duration timeout,
-                                                         absl::Time deadline,
+absl::StatusOr<JobInfo> RemoteJobSession::AwaitReadyView(uint64_t newer_than, absl::Time deadline,
                                                          std::shared_ptr<const v1::JobView>& view) {
   MutexLock lock(mutex_);
   while (true) {
@@ -177,8 +175,8 @@ absl::StatusOr<JobInfo> RemoteJobSession::AwaitReadyView(uint64_t newer_than,
     const absl::Duration left = deadline - options_.clock->Now();
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(absl::StrCat(
-          "job '", view_->name(), "' is not ready after ", absl::FormatDuration(timeout), ": ",
-          v1::JobState_Name(view_->state()), info.message.empty() ? "" : ", ", info.message));
+          "job '", view_->name(), "' is not ready: ", v1::JobState_Name(view_->state()),
+          info.message.empty() ? "" : ", ", info.message));
     }
     changed_.WaitFor(mutex_, left);
   }
@@ -194,7 +192,7 @@ absl::StatusOr<JobInfo> RemoteJobSession::WaitUntilReady(absl::Duration timeout)
   std::shared_ptr<const v1::JobView> view;
   uint64_t newer_than = 0;
   while (true) {
-    WEIR_ASSIGN_OR_RETURN(JobInfo info, AwaitReadyView(newer_than, timeout, deadline, view));
+    WEIR_ASSIGN_OR_RETURN(JobInfo info, AwaitReadyView(newer_than, deadline, view));
     newer_than = view->version();
     // A server may have known of a rollback before this session does.
     if (client != nullptr && client->IsOver(info.attempt)) continue;

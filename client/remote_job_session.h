@@ -65,8 +65,7 @@ class RemoteJobSession final : public JobSession {
   JobInfo InfoLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckGoingOn(const JobInfo& info) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for a view newer than `newer_than` in which this worker may go on. It becomes `view`.
-  absl::StatusOr<JobInfo> AwaitReadyView(uint64_t newer_than, absl::Duration timeout,
-                                         absl::Time deadline,
+  absl::StatusOr<JobInfo> AwaitReadyView(uint64_t newer_than, absl::Time deadline,
                                          std::shared_ptr<const v1::JobView>& view);
   // The request of the next call, and the attempt that it belongs to.
   v1::TakeRangesRequest NextRangesRequest(uint64_t examples);

@@ -10,8 +10,9 @@
 namespace weir {
 namespace {
 
-// How often a wait for the others is put into the log, and an interruption is looked for.
+// How often a wait for the others is put into the log, and how often an interruption is looked for.
 constexpr absl::Duration kTellEvery = absl::Seconds(10);
+constexpr absl::Duration kLookEvery = absl::Milliseconds(250);
 // How long a rollback may take to be told: a lease and the coordinator's own restart.
 constexpr absl::Duration kRollbackTold = absl::Minutes(2);
 
@@ -49,13 +50,19 @@ absl::StatusOr<RunSummary> TrainingLoop::TrainToTheEnd() {
 }
 
 absl::StatusOr<JobInfo> TrainingLoop::WaitUntilReady() {
-  const absl::Time deadline =
-      parts_.clock.Now() + absl::Milliseconds(parts_.spec.step_timeout_ms());
+  const absl::Time began = parts_.clock.Now();
+  const absl::Time deadline = began + absl::Milliseconds(parts_.spec.step_timeout_ms());
+  absl::Time tell_at = began + kTellEvery;
   while (true) {
     WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
-    absl::StatusOr<JobInfo> info = parts_.session.WaitUntilReady(kTellEvery);
-    if (!absl::IsDeadlineExceeded(info.status()) || parts_.clock.Now() >= deadline) return info;
-    spdlog::info("waiting: {}", info.status().ToString());
+    absl::StatusOr<JobInfo> info = parts_.session.WaitUntilReady(kLookEvery);
+    const absl::Time now = parts_.clock.Now();
+    if (!absl::IsDeadlineExceeded(info.status()) || now >= deadline) return info;
+    if (now < tell_at) continue;
+    tell_at += kTellEvery;
+    spdlog::info("waiting for {}: {}",
+                 absl::FormatDuration(absl::Floor(now - began, absl::Seconds(1))),
+                 std::string(info.status().message()));
   }
 }
 
@@ -63,7 +70,7 @@ absl::Status TrainingLoop::AwaitNewAttempt(uint64_t attempt, const absl::Status&
   const absl::Time deadline = parts_.clock.Now() + kRollbackTold;
   while (true) {
     WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
-    const absl::Status other = parts_.session.WaitForOtherAttempt(attempt, kTellEvery);
+    const absl::Status other = parts_.session.WaitForOtherAttempt(attempt, kLookEvery);
     if (other.ok() || absl::IsFailedPrecondition(other)) return other;
     if (!absl::IsDeadlineExceeded(other) || parts_.clock.Now() >= deadline) return cause;
   }

@@ -8,6 +8,8 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/manual_executor.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_folder.h"
@@ -40,13 +42,17 @@ class FakeSession final : public JobSession {
     calls_.push_back("declare");
     return declared;
   }
-  absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration) override { return info; }
+  absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration timeout) override {
+    if (not_ready) WEIR_RETURN_IF_ERROR(not_ready(timeout));
+    return info;
+  }
   absl::Status ReportInitialised() override {
     calls_.push_back("initialised");
     info.state = JobState::kRunning;
     return absl::OkStatus();
   }
-  absl::Status WaitForOtherAttempt(uint64_t attempt, absl::Duration) override {
+  absl::Status WaitForOtherAttempt(uint64_t attempt, absl::Duration timeout) override {
+    if (no_other_attempt) return no_other_attempt(timeout);
     if (info.attempt != attempt) return absl::OkStatus();
     return absl::AbortedError("no longer a member");
   }
@@ -80,6 +86,8 @@ class FakeSession final : public JobSession {
   JobInfo info;
   absl::Status declared;
   absl::Status saved;
+  std::function<absl::Status(absl::Duration)> not_ready;  // null: it is ready
+  std::function<absl::Status(absl::Duration)> no_other_attempt;
   std::function<void(const std::string&)> at_barrier;
   double alike = 1;  // members that bring to a barrier what this one brings
   std::vector<DataRange> ranges;
@@ -402,6 +410,44 @@ TEST_F(TrainingLoopTest, AnInterruptedWorkerLeavesTheJob) {
   EXPECT_EQ(Run().status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(client_.pushes.size(), 2u);
   EXPECT_EQ(calls_.back(), "leave interrupted");
+}
+
+TEST_F(TrainingLoopTest, AnInterruptionEndsAWaitForTheOthersWithinHalfASecond) {
+  spec_.set_step_timeout_ms(absl::ToInt64Milliseconds(absl::Hours(1)));
+  const absl::Time interrupted_at = clock_.Now() + absl::Seconds(12);
+  session_.not_ready = [&](absl::Duration timeout) {
+    clock_.SetNow(clock_.Now() + timeout);
+    interrupted_ = clock_.Now() >= interrupted_at;
+    return absl::DeadlineExceededError("1 of 2 workers are here");
+  };
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_LE(clock_.Now() - interrupted_at, absl::Milliseconds(500));
+  EXPECT_EQ(calls_.back(), "leave interrupted");
+}
+
+TEST_F(TrainingLoopTest, AnInterruptionEndsAWaitForANewAttemptWithinHalfASecond) {
+  const absl::Time interrupted_at = clock_.Now() + absl::Seconds(12);
+  client_.before_push = [](const PushOptions&) { return absl::AbortedError("rolled back"); };
+  session_.no_other_attempt = [&](absl::Duration timeout) {
+    clock_.SetNow(clock_.Now() + timeout);
+    interrupted_ = clock_.Now() >= interrupted_at;
+    return absl::DeadlineExceededError("still in attempt 1");
+  };
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_LE(clock_.Now() - interrupted_at, absl::Milliseconds(500));
+}
+
+TEST_F(TrainingLoopTest, AWaitForTheOthersIsLoggedEveryTenSeconds) {
+  const LogCapture log;
+  const absl::Time ready_at = clock_.Now() + absl::Seconds(35);
+  session_.not_ready = [&](absl::Duration timeout) -> absl::Status {
+    if (clock_.Now() >= ready_at) return absl::OkStatus();
+    clock_.SetNow(clock_.Now() + timeout);
+    return absl::DeadlineExceededError("1 of 2 workers are here");
+  };
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(log.LinesWith("1 of 2 workers are here"),
+              ElementsAre(HasSubstr("10s"), HasSubstr("20s"), HasSubstr("30s")));
 }
 
 TEST_F(TrainingLoopTest, AJobStoppedByCommandIsLeftWithItsStatePushedForTheCoordinatorToSave) {
