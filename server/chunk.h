@@ -79,8 +79,10 @@ class Chunk {
   // Errors: DataLoss - sizes that are not this chunk's; ResourceExhausted - no memory.
   absl::Status Load(uint64_t version, uint64_t examples, absl::Span<const std::byte> weights,
                     absl::Span<const std::byte> slots);
-  // The group step that the chunk accepts next (sync). What an open one has got is dropped.
+  // The group step that the chunk accepts next, in step. What an open one has got is dropped.
   void StartAt(uint64_t group_step);
+  // The same of one sync group; the others are not disturbed.
+  void ResumeAt(uint32_t sync_group, uint64_t group_step);
 
   // A push of a parameter that is applied at once.
   // Errors, here and below: ResourceExhausted - no memory, the chunk has not changed.

@@ -32,6 +32,14 @@ Chunk::GroupPlace& Chunk::PlaceOf(uint32_t sync_group) {
   return *places_.back();
 }
 
+void Chunk::ResumeAt(uint32_t sync_group, uint64_t group_step) {
+  MutexLock lock(mutex_);
+  std::erase_if(places_, [&](const std::unique_ptr<GroupPlace>& place) {
+    return place->sync_group == sync_group;
+  });
+  PlaceOf(sync_group).group_step = group_step;
+}
+
 absl::StatusOr<ChunkOutcome> Chunk::Contribute(const PushHeader& push, const ChunkValues& values,
                                                SequenceTracker& tracker,
                                                const std::shared_ptr<ParkedReply>& reply,

@@ -31,11 +31,13 @@ MemberSet::MemberSet(const google::protobuf::RepeatedPtrField<v1::Member>& membe
                    [](const MemberInfo& a, const MemberInfo& b) { return a.rank < b.rank; });
 }
 
-uint64_t MemberSet::first_step() const {
-  return std::min_element(
-             members_.begin(), members_.end(),
-             [](const MemberInfo& a, const MemberInfo& b) { return a.first_step < b.first_step; })
-      ->first_step;
+std::map<uint32_t, uint64_t> MemberSet::first_steps() const {
+  std::map<uint32_t, uint64_t> steps;
+  for (const MemberInfo& member : members_) {
+    const auto found = steps.try_emplace(member.sync_group, member.first_step).first;
+    found->second = std::min(found->second, member.first_step);
+  }
+  return steps;
 }
 
 const MemberInfo* MemberSet::Find(WorkerId worker) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -34,8 +35,8 @@ class MemberSet {
 
   absl::Span<const MemberInfo> by_rank() const { return members_; }
   bool empty() const { return members_.empty(); }
-  // The first step that waits for any of them; there are some.
-  uint64_t first_step() const;
+  // The first step that waits for any of them, by sync group.
+  std::map<uint32_t, uint64_t> first_steps() const;
   // nullptr: no member.
   const MemberInfo* Find(WorkerId worker) const;
   // Those that a member is in step with, itself too, by rank: whom its collectives span.

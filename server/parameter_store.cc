@@ -89,20 +89,19 @@ void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
   for (const MemberInfo& member : before->by_rank()) {
     if (members_->Find(member.worker) == nullptr) DropWorker(member.worker, effects);
   }
-  if (plan_->sync() && !members_->empty()) SkipStepsOfNobody();
+  if (plan_->stepped()) AbandonStepsOfNobody();
   collectives_->SetMembers(members_, view.generation(), effects.replies);
 }
 
 // Who would have run the steps before the members' first is gone, perhaps within a push that other
 // servers or chunks have counted: that step counts here as far as it has come.
-void ParameterStore::SkipStepsOfNobody() {
-  const uint64_t step = std::max(members_->first_step(), resume_.step());
-  StepLedger& ledger = LedgerOf(0);
-  if (!ledger.IsBehind(step)) return;
-  std::vector<uint64_t> group_steps(plan_->groups().size(), step - resume_.step());
-  for (int g = 0; g < resume_.group_steps_size(); ++g) group_steps[g] += resume_.group_steps(g);
-  ledger.Resume(group_steps, step);
-  chunks_.StartAt(group_steps);
+void ParameterStore::AbandonStepsOfNobody() {
+  for (const auto& [sync_group, first_step] : members_->first_steps()) {
+    StepLedger& ledger = LedgerOf(sync_group);
+    for (const uint32_t group : ledger.Abandon(std::max(first_step, resume_.step()))) {
+      chunks_.ResumeAt(sync_group, group, ledger.next_group_step(group));
+    }
+  }
 }
 
 void ParameterStore::DropWorker(WorkerId worker, StoreEffects& effects) {

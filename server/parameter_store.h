@@ -108,7 +108,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   // parameter_store.cc: views, ends, deadlines.
   void SetView(const v1::JobView& view, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SkipStepsOfNobody() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AbandonStepsOfNobody() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropWorker(WorkerId worker, StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteDeparture(WorkerId worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   StepLedger& LedgerOf(uint32_t sync_group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -139,6 +139,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   void Admit(std::unique_ptr<PushMessage> message, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Wait> WaitOf(const PushMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OpenStepOf(const PushMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Describe(Wait wait, const PushHeader& push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Hold(std::unique_ptr<PushMessage> message, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -2,6 +2,7 @@
 #include "server/step_ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -22,25 +23,20 @@ void StepLedger::Resume(absl::Span<const uint64_t> group_steps, uint64_t step) {
     groups_[g].steps_closed = step;
     groups_[g].open = false;
     groups_[g].closed_chunks = 0;
+    groups_[g].adrift = false;
   }
   steps_begun_ = step;
 }
 
-absl::StatusOr<bool> StepLedger::Open(const PushHeader& push) {
-  Group& group = groups_[push.group];
+absl::StatusOr<bool> StepLedger::Admits(const PushHeader& push) const {
+  const Group& group = groups_[push.group];
   if (push.group_step < group.next) {
     return absl::FailedPreconditionError(absl::StrCat("group step ", push.group_step, " of '",
                                                       group.name, "' is closed; the next is ",
                                                       group.next));
   }
-  if (push.group_step > group.next) return false;
-  if (!group.open) {
-    group.open = true;
-    group.step = push.step;
-    group.rate_scale = push.rate_scale;
-    steps_begun_ = std::max(steps_begun_, push.step + 1);
-    return true;
-  }
+  if (push.group_step > group.next) return group.adrift;
+  if (!group.open) return true;
   if (group.step != push.step) {
     return absl::InvalidArgumentError(
         absl::StrCat("group step ", push.group_step, " of '", group.name, "' belongs to step ",
@@ -53,6 +49,32 @@ absl::StatusOr<bool> StepLedger::Open(const PushHeader& push) {
                      "'; it must be equal across a sync step"));
   }
   return true;
+}
+
+bool StepLedger::Open(const PushHeader& push) {
+  Group& group = groups_[push.group];
+  if (group.open) return false;
+  group.open = true;
+  group.next = push.group_step;
+  group.step = push.step;
+  group.rate_scale = push.rate_scale;
+  steps_begun_ = std::max(steps_begun_, push.step + 1);
+  return std::exchange(group.adrift, false);
+}
+
+std::vector<uint32_t> StepLedger::Abandon(uint64_t step) {
+  std::vector<uint32_t> abandoned;
+  for (uint32_t g = 1; g < groups_.size(); ++g) {
+    Group& group = groups_[g];
+    if (group.steps_closed >= step || (group.open && group.step >= step)) continue;
+    group.open = false;
+    group.closed_chunks = 0;
+    group.steps_closed = step;
+    group.adrift = true;
+    abandoned.push_back(g);
+  }
+  steps_begun_ = std::max(steps_begun_, step);
+  return abandoned;
 }
 
 bool StepLedger::CloseChunks(uint32_t group_index, uint64_t chunks) {

@@ -32,10 +32,13 @@ class StepLedger {
   // Where a run goes on: group steps by group, [0] being state's. What was open is not any more.
   void Resume(absl::Span<const uint64_t> group_steps, uint64_t step);
 
-  // Opens the push's group step, or finds it open. False: the one before it is not closed here yet.
-  // Errors: FailedPrecondition - it is closed; InvalidArgument - step or rate_scale differ from
-  // what the other workers sent.
-  absl::StatusOr<bool> Open(const PushHeader& push);
+  // Whether the push's group step is open, or opens with it. False: the one before it is not closed
+  // here yet. Errors: FailedPrecondition - it is closed; InvalidArgument - step or rate_scale
+  // differ from what the other workers sent.
+  absl::StatusOr<bool> Admits(const PushHeader& push) const;
+  // Opens the group step of a push that is admitted, where it is not open. True: it is the first
+  // one after an Abandon, and the group goes on from it.
+  bool Open(const PushHeader& push);
   // A collective of the step has come.
   void Begin(uint64_t step) { steps_begun_ = std::max(steps_begun_, step + 1); }
   // That many chunks of the group have closed its open step. True: all have, the step is closed.
@@ -44,6 +47,12 @@ class StepLedger {
   // Notes that the worker has got as far as this step.
   void Reach(WorkerId worker, uint64_t step);
   void Forget(WorkerId worker);
+  // Nobody is left who runs steps below `step`: what is open of them closes no more. Returns the
+  // groups that had not closed the step before it: only their next push, by somebody who has asked
+  // all servers, says at which group step such a group goes on.
+  std::vector<uint32_t> Abandon(uint64_t step);
+  // The group's next push is the first one after an Abandon.
+  bool IsAdrift(uint32_t group) const { return groups_[group].adrift; }
 
   uint64_t next_group_step(uint32_t group) const { return groups_[group].next; }
   // Of all groups, [0] being state's: how many each has closed.
@@ -72,6 +81,7 @@ class StepLedger {
     double rate_scale = 1;       // of the open one
     uint64_t closed_chunks = 0;  // of the open one
     uint64_t steps_closed = 0;   // one more than the step of the last closed one
+    bool adrift = false;         // `next` is the least that the next push may be of
   };
 
   uint32_t sync_group_;

@@ -47,6 +47,15 @@ void StoreChunks::StartAt(absl::Span<const uint64_t> group_steps) {
   }
 }
 
+void StoreChunks::ResumeAt(uint32_t sync_group, uint32_t group, uint64_t group_step) {
+  for (const LocalShard& shard : plan_.shards()) {
+    if (shard.variable->group != group) continue;
+    for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
+      At(shard, c).ResumeAt(sync_group, group_step);
+    }
+  }
+}
+
 absl::Status StoreChunks::Assign(absl::Span<const SegmentTarget> segments, const Payload& payload) {
   for (const SegmentTarget& segment : segments) {
     const Shard& shard = segment.shard->shard;

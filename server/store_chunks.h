@@ -45,6 +45,7 @@ class StoreChunks {
 
   // By group: the group step that chunks accept next.
   void StartAt(absl::Span<const uint64_t> group_steps);
+  void ResumeAt(uint32_t sync_group, uint32_t group, uint64_t group_step);
   // As Chunk's. Errors: ResourceExhausted - no memory; chunks before it have their values.
   absl::Status Assign(absl::Span<const SegmentTarget> segments, const Payload& payload);
   // As Chunk's, and NotFound - no such chunk here.

@@ -157,8 +157,9 @@ void ParameterStore::TryAsyncCut(StoreEffects& effects) {
   if (!cut_gate_.under_way().has_value() || waiting_cut_ == nullptr || applying_ > 0) return;
   const absl::StatusOr<bool> reached = MarksAreReached();
   if (reached.ok() && !*reached) return;
-  for (const auto& [sync_group, ledger] : ledgers_) {
-    if (ledger.OpenBelow(UINT64_MAX).has_value()) return;
+  // What a sync group that is gone has left open closes no more.
+  for (const auto& [sync_group, first_step] : members_->first_steps()) {
+    if (LedgerOf(sync_group).OpenBelow(UINT64_MAX).has_value()) return;
   }
   const uint64_t step = *std::max_element(pushes_.begin(), pushes_.end());
   cut_gate_.Settle(*cut_gate_.under_way());

@@ -76,7 +76,7 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
   Advance(effects);  // that its worker has come so far may be what a boundary waited for
 }
 
-// Nothing: a sync step is open for it now. What has been counted before waits for nothing.
+// What has been counted before waits for nothing, and neither does what comes late.
 absl::StatusOr<ParameterStore::Wait> ParameterStore::WaitOf(const PushMessage& message) {
   const PushHeader& push = message.header;
   if (message.tracker->IsComplete(push.sequence)) return Wait::kNothing;
@@ -84,11 +84,23 @@ absl::StatusOr<ParameterStore::Wait> ParameterStore::WaitOf(const PushMessage& m
   if (cut_gate_.Holds(push)) return Wait::kCut;
   if (!message.tracker->IsNext(push.sequence, message.segments)) return Wait::kOrder;
   if (!plan_->stepped() || push.group == 0) return Wait::kNothing;
-  StepLedger& ledger = LedgerOf(push.sync_group);
+  const StepLedger& ledger = LedgerOf(push.sync_group);
   const bool late = push.group_step < ledger.next_group_step(push.group);
   if (late && plan_->quorum() > 0) return Wait::kNothing;
-  WEIR_ASSIGN_OR_RETURN(const bool open, ledger.Open(push));
+  // Where a group goes on from a new group step, no chunk may be closing an old one.
+  if (ledger.IsAdrift(push.group) && applying_in_[push.sync_group] > 0) return Wait::kStep;
+  WEIR_ASSIGN_OR_RETURN(const bool open, ledger.Admits(push));
   return open ? Wait::kNothing : Wait::kStep;
+}
+
+// Of a push that waits for nothing: its group step is open from here on.
+void ParameterStore::OpenStepOf(const PushMessage& message) {
+  const PushHeader& push = message.header;
+  if (!plan_->stepped() || push.group == 0) return;
+  StepLedger& ledger = LedgerOf(push.sync_group);
+  const bool closed = push.group_step < ledger.next_group_step(push.group);
+  if (closed || message.tracker->IsComplete(push.sequence)) return;
+  if (ledger.Open(push)) chunks_.ResumeAt(push.sync_group, push.group, push.group_step);
 }
 
 std::string ParameterStore::Describe(Wait wait, const PushHeader& push) {
@@ -139,6 +151,7 @@ void ParameterStore::ReadmitHeld(StoreEffects& effects) {
 }
 
 void ParameterStore::Start(std::unique_ptr<PushMessage> message, StoreEffects& effects) {
+  if (!message->segments.empty()) OpenStepOf(*message);
   ++applying_;
   ++applying_in_[message->header.sync_group];
   if (message->reply.wants_weights() && plan_->stepped() && message->header.group != 0) {

@@ -200,6 +200,28 @@ TEST_F(SyncGroupsOnServer, ACutIsBetweenTwoStepsOfEachGroup) {
   WEIR_ASSERT_OK(Push(Whole(cid, 0), Filled(100, 1)).get());
 }
 
+// Cid, the last of his group, dies within his push of step 0: that step closes no more.
+TEST_F(SyncGroupsOnServer, ACutDoesNotWaitForAGroupThatIsGone) {
+  Remove(kDan);
+  WEIR_ASSERT_OK(Push(cid.Push(OneSegment(0, 0, 16), 1), Filled(16, 1)).get());
+  Remove(kCid);
+  v1::PushRequest anns = Whole(ann, 0);
+  anns.set_cut(1);
+  const auto held = PushPull(anns, Filled(100, 1));
+  CutRequest cut{.cut = 1, .marks = {}};
+  for (const uint64_t worker : {kAnn, kBob}) {
+    v1::CutMark& mark = cut.marks.emplace_back();
+    mark.set_worker(worker);
+    mark.set_group(1);
+  }
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto store, server->Store(kRun));
+  Answer<StoreSnapshot> snapshot;
+  store->TakeCut(cut, Soon(), snapshot.Callback());
+  WEIR_ASSERT_OK(snapshot.get());
+  EXPECT_EQ(snapshot.get()->shards[0].chunks[0].version, 1u);
+  EXPECT_EQ(snapshot.get()->shards[0].chunks[1].version, 0u);
+}
+
 std::vector<float> Uneven(uint32_t seed, size_t count) {
   std::mt19937 random(seed);
   std::vector<float> values(count);
