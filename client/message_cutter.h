@@ -20,7 +20,7 @@ namespace weir {
 struct Piece {
   uint64_t shard = 0;
   uint64_t first_element = 0;  // within the shard
-  uint64_t elements = 0;
+  uint64_t elements = 0;       // 0: only the push's step is told to the shard's server
   uint64_t chunk_elements = 0;
   uint32_t element_bytes = 0;
   const std::byte* source = nullptr;  // pushed from; nullptr: absent, or a pull

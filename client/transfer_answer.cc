@@ -72,6 +72,7 @@ void TransferEngine::TakeReply(WireMessage& message, const PullResult& reply) {
 }
 
 void TransferEngine::CountPush(WireMessage& message, const v1::PushOutcome& outcome) {
+  if (message.pieces.front().elements == 0) return;
   TransferResult& result = message.transfer->result;
   ++result.push_messages;
   if (outcome.repeated()) ++result.repeated_messages;

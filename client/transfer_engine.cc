@@ -54,6 +54,25 @@ PushPieces PiecesOf(const Routes& routes, absl::Span<const PushItem> items,
   return pieces;
 }
 
+// Who joins asks all servers how far each worker has come. Those that hold nothing of the group
+// hear it by messages without segments; in `async` nobody asks.
+std::vector<Piece> StepNotes(const Routes& routes, uint32_t group) {
+  std::vector<Piece> notes;
+  if (group == 0 || routes.view().spec().regime().kind() == v1::REGIME_ASYNC) return notes;
+  absl::flat_hash_set<uint32_t> told;
+  absl::flat_hash_map<uint32_t, uint64_t> any_shard;  // by server
+  for (const Shard& shard : routes.layout().shards()) {
+    const auto id = static_cast<uint64_t>(shard.id);
+    const uint32_t server = routes.view().shard_map().server_of_shard(static_cast<int>(id));
+    any_shard[server] = id;
+    if (routes.variable(static_cast<size_t>(shard.variable)).group() == group) told.insert(server);
+  }
+  for (const auto& [server, shard] : any_shard) {
+    if (!told.contains(server)) notes.push_back({.shard = shard});
+  }
+  return notes;
+}
+
 v1::PushRequest HeaderFrom(const PushOptions& options) {
   v1::PushRequest header;
   header.set_group(options.group);
@@ -172,6 +191,7 @@ void TransferEngine::StartPush(absl::Span<const PushItem> items, absl::Span<cons
   if (status.ok()) status = CheckPush(**routes, options_.worker, items, options);
   if (!status.ok()) return std::move(done)(status);
   PushPieces pieces = PiecesOf(**routes, items, into, options.group);
+  const std::vector<Piece> notes = StepNotes(**routes, options.group);
   auto transfer =
       NewTransfer(absl::StrCat("push of group ", options.group, ", step ", options.step),
                   options.timeout, std::move(done));
@@ -185,6 +205,7 @@ void TransferEngine::StartPush(absl::Span<const PushItem> items, absl::Span<cons
       Begin(transfer);
       Distribute(transfer, Call::kPushPull, pieces.push_pull, effects);
       Distribute(transfer, Call::kPush, pieces.push, effects);
+      Distribute(transfer, Call::kPush, notes, effects);
       FinishIfDone(transfer, effects);
     }
   }

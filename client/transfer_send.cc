@@ -202,6 +202,7 @@ Request TransferEngine::HeaderOf(const WireMessage& message, Request request) {
   *request.mutable_context() = ContextOf(message);
   const bool pushes = message.call == Call::kPush || message.call == Call::kPushPull;
   for (const Piece& piece : message.pieces) {
+    if (piece.elements == 0) continue;
     v1::Segment& segment = *request.add_segments();
     segment.set_shard(piece.shard);
     segment.set_first_element(piece.first_element);

@@ -138,6 +138,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
                                                             Payload& payload, Carrier carrier);
   void Admit(std::unique_ptr<PushMessage> message, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteProgress(const PushHeader& push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Wait> WaitOf(const PushMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenStepOf(const PushMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Describe(Wait wait, const PushHeader& push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -50,13 +50,16 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
                         NotAMember(static_cast<uint64_t>(push.worker), "it has just left"));
   }
   message->header.sync_group = member->sync_group;
+  if (message->segments.empty()) {
+    NoteProgress(push);
+    return Start(std::move(message), effects);
+  }
   const bool stepped = plan_->stepped() && push.group != 0;
   std::shared_ptr<SequenceTracker>& tracker = trackers_[{push.worker, push.group}];
   if (tracker == nullptr) {
     tracker = std::make_shared<SequenceTracker>(plan_->groups()[push.group].chunks);
   }
   message->tracker = tracker;
-  if (message->segments.empty()) return Start(std::move(message), effects);
   if (stepped && push.step < member->first_step) {
     return effects.Fail(std::move(message),
                         absl::FailedPreconditionError(
@@ -66,14 +69,20 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
   const absl::Status in_order =
       tracker->Admit(push.sequence, stepped ? push.group_step : push.sequence);
   if (!in_order.ok()) return effects.Fail(std::move(message), in_order);
-  if (plan_->stepped()) LedgerOf(push.sync_group).Reach(push.worker, push.step);
-  staleness_gate_.Reach(push.worker, push.step);
-  if (push.finished) staleness_gate_.Finish(push.worker);
+  NoteProgress(push);
   const absl::StatusOr<Wait> wait = WaitOf(*message);
   if (!wait.ok()) return effects.Fail(std::move(message), wait.status());
   if (*wait == Wait::kNothing) return Start(std::move(message), effects);
   Hold(std::move(message), effects);
   Advance(effects);  // that its worker has come so far may be what a boundary waited for
+}
+
+// How far its worker has come: also what a message without segments is for, to a server that holds
+// nothing of the push's group.
+void ParameterStore::NoteProgress(const PushHeader& push) {
+  if (plan_->stepped()) LedgerOf(push.sync_group).Reach(push.worker, push.step);
+  staleness_gate_.Reach(push.worker, push.step);
+  if (push.finished) staleness_gate_.Finish(push.worker);
 }
 
 // What has been counted before waits for nothing, and neither does what comes late.

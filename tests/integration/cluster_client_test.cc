@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/status_macros.h"
 #include "rpc/errors.h"
 #include "tests/support/client_values.h"
 #include "tests/support/eventually.h"
@@ -138,6 +139,108 @@ TEST_F(ClusterClient, SyncWorkersShareTheMeanAndOneThatLeavesFreesTheOther) {
   for (uint64_t step = 0; step < 6; ++step) WEIR_ASSERT_OK(PushOnes(jobs[0], step, &into));
   other.join();
   EXPECT_THAT(into, Each(Each(4)));
+}
+
+// Two optimizers, each with its variables on a server of its own, of which the second steps only
+// every fifth time: that server hears little of the steps.
+class ClusterOfTwoOptimizers : public ClusterClient {
+ protected:
+  ClusterOfTwoOptimizers() {
+    declaration_ = SgdOver({4, 4});
+    declaration_.groups.push_back(declaration_.groups[0]);
+    declaration_.groups[1].name = "seldom";
+    declaration_.variables[1].group = 2;
+    spec_.mutable_regime()->set_kind(v1::REGIME_SYNC);
+    spec_.set_workers(2);
+    spec_.set_min_workers(1);
+  }
+
+  // Group steps that lie before a step.
+  static uint64_t OfFirst(uint64_t step) { return step; }
+  static uint64_t OfSecond(uint64_t step) { return (step + 4) / 5; }
+
+  absl::Status PushOnesTo(Job& job, uint32_t group, uint64_t step, Values& into) {
+    const Values ones = Filled(1);
+    PushOptions options;
+    options.group = group;
+    options.step = step;
+    options.group_step = group == 1 ? OfFirst(step) : OfSecond(step);
+    options.examples = 1;
+    options.timeout = absl::Seconds(30);
+    const size_t variable = group - 1;
+    return job.parameters
+        ->PushPull({PushItems(ones)[variable]}, {PullItems(into)[variable]}, options)
+        .status();
+  }
+  absl::Status RunStep(Job& job, uint64_t step, Values& into) {
+    absl::Status status = PushOnesTo(job, 1, step, into);
+    if (status.ok() && step % 5 == 0) status = PushOnesTo(job, 2, step, into);
+    return status;
+  }
+  static uint64_t FirstStepOf(const JobInfo& info) {
+    for (const JobInfo::Member& member : info.members) {
+      if (member.rank == info.rank) return member.first_step;
+    }
+    return 0;
+  }
+};
+
+TEST_F(ClusterOfTwoOptimizers, AJoinerPullsWithoutWaitingForTheOneThatStepsSeldom) {
+  WEIR_ASSERT_OK_AND_ASSIGN(Job first, Join());
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobInfo info, MakeReady(first));
+  ASSERT_EQ(info.servers, 2u);
+  std::atomic<uint64_t> steps = 0;
+  std::atomic<uint64_t> end = UINT64_MAX;
+  Values firsts = Filled(0);
+  std::thread training([&] {
+    absl::Status status;
+    for (uint64_t step = 0; status.ok() && step < end; ++step, ++steps) {
+      status = RunStep(first, step, firsts);
+    }
+    EXPECT_THAT(status, IsOk());
+  });
+  EXPECT_TRUE(Eventually([&] { return steps >= 3; }));
+  const auto join = [&]() -> absl::Status {
+    WEIR_ASSIGN_OR_RETURN(Job second, Join());
+    WEIR_ASSIGN_OR_RETURN(const JobInfo joined, MakeReady(second));
+    PullOptions options;
+    options.step = FirstStepOf(joined);
+    options.timeout = absl::Seconds(20);
+    Values seconds = Filled(1);
+    WEIR_ASSIGN_OR_RETURN(const PullStats pulled,
+                          second.parameters->Pull(PullItems(seconds), options));
+    EXPECT_THAT(pulled.group_steps, ElementsAre(0, OfFirst(options.step), OfSecond(options.step)));
+    EXPECT_THAT(seconds[0], Each(-static_cast<float>(OfFirst(options.step))));
+    EXPECT_THAT(seconds[1], Each(-static_cast<float>(OfSecond(options.step))));
+    end = options.step + 12;
+    for (uint64_t step = options.step; step < end; ++step) {
+      WEIR_RETURN_IF_ERROR(RunStep(second, step, seconds));
+    }
+    EXPECT_THAT(seconds[1], Each(-static_cast<float>(OfSecond(end))));
+    return absl::OkStatus();
+  };
+  const absl::Status joined = join();
+  if (!joined.ok()) end = 0;
+  training.join();
+  WEIR_EXPECT_OK(joined);
+}
+
+// In the steps that it trains here it does not step the second optimizer any more.
+TEST_F(ClusterOfTwoOptimizers, ACheckpointDoesNotWaitForTheOneThatStepsSeldom) {
+  WEIR_ASSERT_OK_AND_ASSIGN(Job job, Join());
+  WEIR_ASSERT_OK(MakeReady(job));
+  std::atomic<bool> saved = false;
+  std::thread training([&] {
+    Values into = Filled(0);
+    EXPECT_THAT(RunStep(job, 0, into), IsOk());
+    absl::Status status;
+    for (uint64_t step = 1; status.ok() && !saved; ++step) status = PushOnesTo(job, 1, step, into);
+    EXPECT_THAT(status, IsOk());
+  });
+  const auto id = job.session->SaveCheckpoint({});
+  saved = true;
+  training.join();
+  WEIR_EXPECT_OK(id);
 }
 
 TEST_F(ClusterClient, WorkerThatDiesInASyncStepFreesTheOtherWhenItsLeaseEnds) {
