@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 
 namespace weir {
 
@@ -27,12 +28,6 @@ std::string HumanBytes(uint64_t bytes) {
     ++unit;
   }
   return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
-}
-
-std::string HumanDuration(absl::Duration duration) {
-  const int64_t seconds = absl::ToInt64Seconds(duration + absl::Milliseconds(500));
-  if (seconds < 3600) return absl::StrFormat("%d:%02d", seconds / 60, seconds % 60);
-  return absl::StrFormat("%d:%02d:%02d", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
 std::string HumanTime(uint64_t unix_ms) {

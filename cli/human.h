@@ -6,15 +6,13 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 
 namespace weir {
 
 std::string HumanCount(uint64_t count);  // "1,234,567"
 // "1 server", "2,000 servers"
 std::string HumanCount(uint64_t count, absl::string_view noun);
-std::string HumanBytes(uint64_t bytes);              // "312 B", "1.5 GiB"
-std::string HumanDuration(absl::Duration duration);  // "0:07", "1:02:03"; rounded to seconds
+std::string HumanBytes(uint64_t bytes);  // "312 B", "1.5 GiB"
 // "2026-01-31 12:00:00" in local time; "-" for 0.
 std::string HumanTime(uint64_t unix_ms);
 

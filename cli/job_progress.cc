@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/human.h"
 #include "cli/reports.h"
+#include "common/human_duration.h"
 #include "rpc/job_length.h"
 #include "rpc/regime.h"
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/human.h"
+#include "common/human_duration.h"
 #include "common/status_macros.h"
 
 namespace weir {

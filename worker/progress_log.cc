@@ -2,12 +2,12 @@
 #include "worker/progress_log.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/human_duration.h"
 
 namespace weir {
 namespace {
@@ -16,14 +16,6 @@ using Json = nlohmann::ordered_json;
 
 double UnixSeconds(absl::Time time) {
   return absl::ToDoubleSeconds(time - absl::UnixEpoch());
-}
-
-// "1h02m", "3m05s", "12s".
-std::string ShortTime(double seconds) {
-  const auto whole = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
-  if (whole >= 3600) return absl::StrFormat("%dh%02dm", whole / 3600, whole / 60 % 60);
-  if (whole >= 60) return absl::StrFormat("%dm%02ds", whole / 60, whole % 60);
-  return absl::StrFormat("%ds", whole);
 }
 
 }  // namespace
@@ -115,8 +107,10 @@ void ProgressLog::WriteInterval(const Progress& progress, absl::Time now) {
 }
 
 void ProgressLog::ShowInterval(const Progress& progress) {
-  std::string line = absl::StrFormat("epoch %.2f/%.4g  step %d", EpochOf(last_.position),
-                                     EpochOf(options_.total_examples), progress.step);
+  // In `sync` all are at the same step; else it is this worker's alone.
+  std::string line = absl::StrFormat("epoch %.2f of %.4g  %s %d", EpochOf(last_.position),
+                                     EpochOf(options_.total_examples),
+                                     options_.sync ? "step" : "own step", progress.step);
   for (const char* name : {"loss", "accuracy"}) {
     const auto found = progress.metrics.find(name);
     if (found != progress.metrics.end())
@@ -133,7 +127,7 @@ std::string ProgressLog::TimeLeft() const {
   const double left = options_.total_examples - last_.position;
   if (done <= 0 || left < 0) return "";
   const double seconds = absl::ToDoubleSeconds(clock_.Now() - began_);
-  return absl::StrCat("  ", ShortTime(seconds * left / done), " left");
+  return absl::StrCat("  ", HumanDuration(absl::Seconds(seconds * left / done)), " left");
 }
 
 void ProgressLog::AddEvaluation(uint64_t step, double position, const Metrics& metrics) {

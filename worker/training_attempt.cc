@@ -99,8 +99,8 @@ absl::Status TrainingAttempt::Start() {
                         parts_.client.Pull(parts_.runner.Storage(), options));
   // The others may have gone on since the view was made.
   if (bounded_) step_ = first_step_ = std::max(first_step_, pulled.slowest_step);
-  spdlog::info("training attempt={} rank={} step={} checkpoint={}", info_.attempt, info_.rank,
-               step_, info_.checkpoint_id.empty() ? "none" : info_.checkpoint_id);
+  spdlog::info("training attempt={} rank={} {}={} checkpoint={}", info_.attempt, info_.rank,
+               step_name(), step_, info_.checkpoint_id.empty() ? "none" : info_.checkpoint_id);
   // Not where the attempt began: a worker may join later.
   position_ = static_cast<double>(sync_ ? ExamplesAfterSteps(first_step_, parts_.spec)
                                         : std::max(pulled.examples, info_.resume_examples));
@@ -284,7 +284,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
 // Stopped by command: in `async` the others are at other steps, so nobody waits for anybody. The
 // coordinator saves the checkpoint when all have left, with the state that they push here.
 absl::StatusOr<RunSummary> TrainingAttempt::EndEarly() {
-  spdlog::info("stopped by command step={}", step_);
+  spdlog::info("stopped by command {}={}", step_name(), step_);
   WEIR_RETURN_IF_ERROR(PushState());
   RunSummary summary;
   summary.stopped = true;

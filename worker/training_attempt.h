@@ -42,6 +42,8 @@ class TrainingAttempt {
   BarrierOptions Meeting() const;
   bool lowest() const;  // of them
   bool leads_group() const;
+  // In logs: outside `sync` a worker counts its own.
+  const char* step_name() const { return sync_ ? "step" : "own_step"; }
   double TrainSeconds() const;
 
   TrainingParts& parts_;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "cli/human.h"
+#include "common/human_duration.h"
 
 namespace weir {
 namespace {

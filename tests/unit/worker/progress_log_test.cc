@@ -67,9 +67,18 @@ class ProgressLogTest : public testing::Test {
 TEST_F(ProgressLogTest, ALineTellsEpochLossSpeedStalenessAndTimeLeft) {
   WEIR_ASSERT_OK_AND_ASSIGN(const auto log, ProgressLog::Create(Options(), session_, clock_));
   AddTwo(*log);
-  EXPECT_EQ(Shown(),
-            "epoch 0.20/4  step 2  loss 1.5000  accuracy 0.2500  5 samples/s  staleness 0.5  1m16s "
-            "left\n");
+  EXPECT_EQ(
+      Shown(),
+      "epoch 0.20 of 4  own step 2  loss 1.5000  accuracy 0.2500  5 samples/s  staleness 0.5  "
+      "1:16 left\n");
+}
+
+TEST_F(ProgressLogTest, InSyncAWorkersStepIsTheJobs) {
+  ProgressLog::Options options = Options();
+  options.sync = true;
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto log, ProgressLog::Create(options, session_, clock_));
+  AddTwo(*log);
+  EXPECT_EQ(Shown().substr(0, 25), "epoch 0.20 of 4  step 2  ");
 }
 
 TEST_F(ProgressLogTest, ATerminalsLineIsRedrawnInPlace) {
