@@ -92,8 +92,11 @@ absl::Status CheckJobSpec(const v1::JobSpec& spec) {
     return absl::InvalidArgumentError(absl::StrCat("min_workers: ", spec.min_workers(),
                                                    " is more than workers, ", spec.workers()));
   }
-  if (spec.replicas_per_worker() > 1) {
-    return absl::UnimplementedError("replicas_per_worker: more than 1 comes with a later version");
+  constexpr uint32_t kMostReplicas = 65536;
+  if (spec.replicas_per_worker() > kMostReplicas) {
+    return absl::InvalidArgumentError(absl::StrCat("replicas_per_worker: expected at most ",
+                                                   kMostReplicas, ", found ",
+                                                   spec.replicas_per_worker()));
   }
   WEIR_RETURN_IF_ERROR(CheckRegime(spec));
   WEIR_RETURN_IF_ERROR(CheckExtent("length", spec.length(), false));

@@ -7,6 +7,13 @@
 
 namespace weir {
 
+void ClientUpdates::StartFrom(absl::Span<const uint64_t> group_steps) {
+  if (group_steps_.size() < group_steps.size()) group_steps_.resize(group_steps.size());
+  for (size_t g = 0; g < group_steps.size(); ++g) {
+    group_steps_[g] = std::max(group_steps_[g], group_steps[g]);
+  }
+}
+
 PushOptions ClientUpdates::NextOptions(uint32_t group) {
   if (group_steps_.size() <= group) group_steps_.resize(group + 1);
   PushOptions options;
@@ -18,9 +25,9 @@ PushOptions ClientUpdates::NextOptions(uint32_t group) {
 }
 
 absl::Status ClientUpdates::Update(uint32_t group, absl::Span<const PushItem> gradients,
-                                   absl::Span<const PullItem> weights) {
+                                   absl::Span<const PullItem> weights, double weight) {
   PushOptions options = NextOptions(group);
-  options.weight = place_.weight;
+  options.weight = weight / full_weight_;
   options.examples = place_.examples;
   options.consumed = place_.consumed;
   WEIR_ASSIGN_OR_RETURN(const PushStats stats, client_.PushPull(gradients, weights, options));

@@ -13,7 +13,6 @@ namespace weir {
 // A training step's place in the job, the same for all of its pushes.
 struct StepPlace {
   uint64_t step = 0;
-  double weight = 1;
   uint64_t examples = 0;
   uint64_t consumed = 0;  // with this step, in this attempt
 };
@@ -23,13 +22,21 @@ struct StepPlace {
 class ClientUpdates final : public GroupUpdates {
  public:
   // `group_steps`: of the first update of each group, by group index plus one; [0] is of the state.
-  ClientUpdates(ParameterClient& client, std::vector<uint64_t> group_steps, absl::Duration timeout)
-      : client_(client), group_steps_(std::move(group_steps)), timeout_(timeout) {}
+  // `full_weight`: that of a worker's full batch.
+  ClientUpdates(ParameterClient& client, std::vector<uint64_t> group_steps, double full_weight,
+                absl::Duration timeout)
+      : client_(client),
+        group_steps_(std::move(group_steps)),
+        full_weight_(full_weight),
+        timeout_(timeout) {}
+
+  // Others have come so far before this worker's first step.
+  void StartFrom(absl::Span<const uint64_t> group_steps);
 
   void BeginStep(const StepPlace& place) { place_ = place; }
 
   absl::Status Update(uint32_t group, absl::Span<const PushItem> gradients,
-                      absl::Span<const PullItem> weights) override;
+                      absl::Span<const PullItem> weights, double weight) override;
 
   // State variables: kept by the servers, aggregated over the workers.
   absl::Status PushState(absl::Span<const PushItem> state, uint64_t step);
@@ -51,6 +58,7 @@ class ClientUpdates final : public GroupUpdates {
 
   ParameterClient& client_;
   std::vector<uint64_t> group_steps_;
+  const double full_weight_;
   const absl::Duration timeout_;
   StepPlace place_;
   uint64_t staleness_ = 0;

@@ -20,7 +20,8 @@ class SyncFeed final : public DataFeed {
  public:
   SyncFeed(const v1::JobSpec& spec, JobSession& session)
       : spec_(spec),
-        data_{spec.train_examples(), GlobalBatch(spec)},
+        data_{spec.train_examples(), GlobalBatch(spec),
+              std::max<uint32_t>(1, spec.replicas_per_worker())},
         total_steps_(TotalSteps(spec)),
         session_(session) {}
 
@@ -64,7 +65,8 @@ class Speed {
 };
 
 // This worker's part of its sync group's batch.
-BatchSlice PartOfGroup(const BatchSlice& batch, uint64_t step, const JobInfo& info) {
+BatchSlice PartOfGroup(const BatchSlice& batch, uint64_t step, const JobInfo& info,
+                       uint32_t replicas) {
   uint32_t group = 0;
   for (const JobInfo::Member& member : info.members) {
     if (member.rank == info.rank) group = member.sync_group;
@@ -73,7 +75,7 @@ BatchSlice PartOfGroup(const BatchSlice& batch, uint64_t step, const JobInfo& in
   for (const JobInfo::Member& member : info.members) {
     if (member.sync_group == group) members.push_back(member);
   }
-  return MemberSlice(batch, step, members, info.rank);
+  return MemberSlice(batch, step, members, info.rank, replicas);
 }
 
 // Ranges that the coordinator hands out: docs/coordinator.md, "Data of `async`". The members of a
@@ -84,6 +86,7 @@ class AsyncFeed final : public DataFeed {
       : in_group_(SyncGroups(spec) > 0),
         may_wait_(spec.regime().kind() != v1::REGIME_BOUNDED_STALENESS),
         batch_(StepBatch(spec)),
+        replicas_(std::max<uint32_t>(1, spec.replicas_per_worker())),
         total_(TotalExamples(spec)),
         holders_(std::max<uint64_t>(1, in_group_ ? SyncGroups(spec) : spec.workers())),
         session_(session),
@@ -107,7 +110,7 @@ class AsyncFeed final : public DataFeed {
                          position_ + static_cast<double>(given_ * HoldersOf(info)));
     item.position = position_;
     item.consumed = consumed_;
-    if (in_group_) item.slice = PartOfGroup(item.slice, step, info);
+    if (in_group_) item.slice = PartOfGroup(item.slice, step, info, replicas_);
     given_at_ = clock_.Now();
     return item;
   }
@@ -215,6 +218,7 @@ class AsyncFeed final : public DataFeed {
   const bool in_group_;
   const bool may_wait_;  // false: others may wait for this worker's steps
   const uint64_t batch_;
+  const uint32_t replicas_;  // of this worker
   const uint64_t total_;
   const uint64_t holders_;  // of ranges: workers, or sync groups
   JobSession& session_;

@@ -2,8 +2,7 @@
 #include "worker/evaluation.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -15,28 +14,16 @@ namespace {
 constexpr uint64_t kBatch = 250;
 constexpr char kExamples[] = "examples";
 
-// A copy of the state variables' values, put back on destruction.
+// The replicas' own state, put back on destruction.
 class KeptState {
  public:
-  explicit KeptState(ReplicaRunner& runner) : runner_(runner) {
-    for (const PullItem& item : runner.Storage()) {
-      if (runner.declaration().variables[item.variable].group != 0) continue;
-      const auto* bytes = static_cast<const std::byte*>(item.data);
-      values_.emplace_back(item.variable, std::vector<std::byte>(bytes, bytes + item.bytes));
-    }
-  }
-  ~KeptState() {
-    const std::vector<PullItem> storage = runner_.Storage();
-    for (const auto& [variable, bytes] : values_) {
-      if (!bytes.empty()) std::memcpy(storage[variable].data, bytes.data(), bytes.size());
-    }
-  }
+  explicit KeptState(ReplicaRunner& runner) : runner_(runner) { runner_.KeepState(); }
+  ~KeptState() { runner_.RestoreState(); }
   KeptState(const KeptState&) = delete;
   KeptState& operator=(const KeptState&) = delete;
 
  private:
   ReplicaRunner& runner_;
-  std::vector<std::pair<size_t, std::vector<std::byte>>> values_;
 };
 
 Metrics Means(const Metrics& sums) {
@@ -55,14 +42,23 @@ absl::StatusOr<Metrics> Evaluation::SumsOver(const BatchSlice& slice, uint64_t s
   const KeptState kept(parts_.runner);
   PullOptions options;
   options.step = step;
-  WEIR_RETURN_IF_ERROR(parts_.client.Pull(parts_.runner.Storage(), options).status());
+  const std::vector<PullItem> storage = parts_.runner.Storage();
+  WEIR_RETURN_IF_ERROR(parts_.client.Pull(storage, options).status());
+  parts_.runner.Land(storage);
   Metrics sums;
   sums[kExamples] = static_cast<double>(slice.examples());
-  for (uint64_t first = slice.first; first < slice.end; first += kBatch) {
+  uint64_t next = slice.first;
+  while (next < slice.end) {
     WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
-    const ImageBatch batch = parts_.test.Plain({0, first, std::min(slice.end, first + kBatch)});
-    WEIR_ASSIGN_OR_RETURN(const Metrics means, parts_.runner.Evaluate(batch));
-    for (const auto& [name, mean] : means) sums[name] += mean * static_cast<double>(batch.examples);
+    std::vector<ImageBatch> batches;
+    const uint64_t first = next;
+    for (uint32_t i = 0; i < parts_.runner.replicas() && next < slice.end; ++i) {
+      const uint64_t end = std::min(slice.end, next + kBatch);
+      batches.push_back(parts_.test.Plain({0, next, end}));
+      next = end;
+    }
+    WEIR_ASSIGN_OR_RETURN(const Metrics means, parts_.runner.Evaluate(batches));
+    for (const auto& [name, mean] : means) sums[name] += mean * static_cast<double>(next - first);
   }
   return sums;
 }

@@ -16,10 +16,10 @@ class GroupUpdates {
   virtual ~GroupUpdates() = default;
 
   // One update of an optimizer group (index in the declaration plus one), each of its variables in
-  // both lists. Returns with the new weights in `weights`. Errors: those of
-  // ParameterClient::PushPull.
+  // both lists. `weight`: examples behind the gradients, or what stands for them; with 0 all are
+  // absent. Returns with the new weights in `weights`. Errors: those of ParameterClient::PushPull.
   virtual absl::Status Update(uint32_t group, absl::Span<const PushItem> gradients,
-                              absl::Span<const PullItem> weights) = 0;
+                              absl::Span<const PullItem> weights, double weight) = 0;
 };
 
 }  // namespace weir

@@ -63,6 +63,22 @@ void ReadModelOption(const ModelOption& option, const YamlValue& value, std::str
   resolved = absl::StrJoin(counts, ",");
 }
 
+// Of a replica class of the program's own: any, lists as "256,128".
+void ReadFreeOptions(const YamlValue& value, v1::ModelSpec& model) {
+  auto map = value.Map();
+  if (!map) return;
+  for (const std::string& name : map->Keys()) {
+    const auto option = map->Get(name);
+    std::vector<std::string> texts;
+    if (option->is_list()) {
+      for (const YamlValue& item : option->List()) texts.push_back(item.String().value_or(""));
+    } else {
+      texts.push_back(option->String().value_or(""));
+    }
+    (*model.mutable_options())[name] = absl::StrJoin(texts, ",");
+  }
+}
+
 void ReadModel(YamlMap& job, v1::JobSpec& spec) {
   const auto value = job.Get("model");
   if (!value) return job.Report("\"model\" is missing, as in {builtin: resnet}");
@@ -73,9 +89,21 @@ void ReadModel(YamlMap& job, v1::JobSpec& spec) {
   std::vector<std::string> names;
   for (const BuiltinModel& model : BuiltinModels()) names.push_back(model.name);
   const auto builtin = map->Get("builtin");
+  const auto replica = map->Get("replica");
   const auto options = map->Get("options");
   map->Finish();
-  if (!builtin) return map->Report("\"builtin\" is missing: the name of a built-in model");
+  if (builtin.has_value() == replica.has_value()) {
+    return map->Report(
+        "expected one of \"builtin\", the name of a built-in model, and \"replica\", that of the "
+        "replica class of a program of your own");
+  }
+  if (replica) {
+    const auto name = replica->String();
+    if (name && name->empty()) replica->Report("expected a name");
+    spec.mutable_model()->set_replica(name.value_or(""));
+    if (options) ReadFreeOptions(*options, *spec.mutable_model());
+    return;
+  }
   const auto name = builtin->OneOf(names);
   if (!name) return;
   spec.mutable_model()->set_builtin(*name);
@@ -196,12 +224,7 @@ void ReadMembers(YamlMap& job, v1::JobSpec& spec) {
   spec.set_workers(SmallCount(job, "workers", 1));
   spec.set_min_workers(SmallCount(job, "min_workers", spec.workers()));
   if (spec.min_workers() > spec.workers()) job.Report("min_workers is above workers");
-  const auto replicas = job.Get("replicas_per_worker");
-  const auto count = replicas ? replicas->Count(1) : std::nullopt;
-  if (count && *count != 1) {
-    replicas->Report("several replicas in a process come with a later release: expected 1");
-  }
-  spec.set_replicas_per_worker(1);
+  spec.set_replicas_per_worker(SmallCount(job, "replicas_per_worker", 1));
 }
 
 uint64_t TimeOr(YamlMap& job, const std::string& key, absl::Duration fallback) {
@@ -230,9 +253,14 @@ void ReadResume(YamlMap& job, v1::JobSpec& spec) {
   spec.set_replace(BoolOr(job, "replace", false));
 }
 
-void ReadPlace(YamlMap& job) {
-  if (const auto device = job.Get("device")) device->OneOf({"auto", "cpu"});
-  if (const auto precision = job.Get("precision")) precision->OneOf({"f32"});
+void ReadPlace(YamlMap& job, v1::JobSpec& spec) {
+  const auto device = job.Get("device");
+  const auto on = device ? device->OneOf({"auto", "cpu", "cuda"}) : std::nullopt;
+  spec.set_device(on.value_or("auto"));
+  const auto precision = job.Get("precision");
+  const auto with = precision ? precision->OneOf({"f32", "bf16"}) : std::nullopt;
+  spec.set_precision(with.value_or("f32"));
+  spec.set_logical_devices(SmallCount(job, "logical_devices", 1));
 }
 
 void ReadRest(YamlMap& job, v1::JobSpec& spec) {
@@ -259,7 +287,8 @@ void ReadJob(YamlMap& map, const std::string& folder, JobFile& job) {
   ReadRegime(map, job.spec);
   if (const auto optimizers = map.Get("optimizers")) {
     ReadOptimizers(*optimizers, job);
-  } else {
+  } else if (job.spec.model().replica().empty()) {
+    // A replica class of one's own has options of its own.
     (*job.spec.mutable_optimizers())["sgd"] = DefaultOptimizer();
   }
   ReadLength(map, job.spec);
@@ -267,7 +296,7 @@ void ReadJob(YamlMap& map, const std::string& folder, JobFile& job) {
   ReadCheckpoint(map, job.spec);
   ReadResume(map, job.spec);
   ReadRest(map, job.spec);
-  ReadPlace(map);
+  ReadPlace(map, job.spec);
   map.Finish();
 }
 

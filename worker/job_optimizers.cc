@@ -256,7 +256,7 @@ void ReadOptimizers(const YamlValue& value, JobFile& job) {
   }
   optimizers.Finish();
   if (job.spec.optimizers_size() == 0) value.Report("expected at least one optimizer");
-  if (job.spec.optimizers_size() > 1) {
+  if (job.spec.optimizers_size() > 1 && job.spec.model().replica().empty()) {
     value.Report("the built-in models have one optimizer: expected one name");
   }
 }

@@ -26,6 +26,14 @@ std::string Quoted(const std::string& text) {
 
 std::string PrintModel(const v1::ModelSpec& model) {
   std::vector<std::string> options;
+  if (!model.replica().empty()) {
+    const std::map<std::string, std::string> free(model.options().begin(), model.options().end());
+    for (const auto& [name, value] : free) {
+      options.push_back(absl::StrCat(Quoted(name), ": ", Quoted(value)));
+    }
+    return absl::StrCat("model: {replica: ", Quoted(model.replica()), ", options: {",
+                        absl::StrJoin(options, ", "), "}}\n");
+  }
   const BuiltinModel* builtin = FindBuiltinModel(model.builtin());
   const std::map<std::string, std::string> sorted(model.options().begin(), model.options().end());
   for (const auto& [name, value] : sorted) {
@@ -54,6 +62,7 @@ std::string PrintData(const v1::DataSpec& data) {
 }
 
 std::string PrintOptimizers(const v1::JobSpec& spec) {
+  if (spec.optimizers().empty()) return "";
   std::string text = "optimizers:\n";
   const std::map<std::string, v1::Optimizer> sorted(spec.optimizers().begin(),
                                                     spec.optimizers().end());
@@ -99,7 +108,8 @@ std::string PrintJob(const v1::JobSpec& spec) {
       "\nshard_bytes: ", FormatBytes(spec.shard_bytes()),
       "\nmax_bytes: ", FormatBytes(spec.max_bytes()),
       "\nstep_timeout: ", time(spec.step_timeout_ms()),
-      "\norphan_ttl: ", time(spec.orphan_ttl_ms()), "\ndevice: cpu\nprecision: f32\n");
+      "\norphan_ttl: ", time(spec.orphan_ttl_ms()), "\ndevice: ", spec.device(),
+      "\nprecision: ", spec.precision(), "\nlogical_devices: ", spec.logical_devices(), "\n");
 }
 
 }  // namespace weir

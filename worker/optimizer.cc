@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/optimizer.h"
 
+#include <ATen/autocast_mode.h>
+#include <torch/utils.h>
+
 #include "absl/strings/str_cat.h"
+#include "worker/reduction.h"
 #include "worker/replica_parts.h"
+#include "worker/replica_variables.h"
+#include "worker/torch_dtype.h"
 
 namespace weir {
 namespace {
@@ -17,7 +23,53 @@ torch::Tensor Handed(const torch::Tensor& parameter, const std::string& name) {
         absl::StrCat("the gradient of ", name, " has another shape or dtype than the parameter")));
   }
   // Gradients may have stride 0 or another layout than their parameter.
-  return gradient.contiguous();
+  return gradient.detach().to(torch::kCPU).contiguous();
+}
+
+// What a replica brings to the meeting of an optimizer's step.
+struct Brought {
+  std::vector<torch::Tensor> gradients;  // by parameter; undefined: absent
+  double weight;
+};
+
+const Brought& At(const void* contribution) {
+  return *static_cast<const Brought*>(contribution);
+}
+
+// The mean of the replicas' gradients of a parameter; undefined: all are absent.
+torch::Tensor MeanOf(absl::Span<const void* const> contributions, size_t parameter) {
+  std::vector<Contribution> parts;
+  torch::Tensor some;
+  for (const void* each : contributions) {
+    const torch::Tensor& gradient = At(each).gradients[parameter];
+    const bool counts = gradient.defined() && At(each).weight > 0;
+    parts.push_back({counts ? gradient.data_ptr() : nullptr, At(each).weight});
+    if (counts) some = gradient;
+  }
+  if (!some.defined() || parts.size() == 1) return some;
+  const torch::Tensor mean = torch::empty_like(some);
+  Combine(ReduceOp::kMean, DTypeOf("a gradient", some.scalar_type()),
+          static_cast<uint64_t>(some.numel()), parts, mean.data_ptr());
+  return mean;
+}
+
+// For all replicas of the process, which wait.
+absl::Status UpdateGroup(const OptimizerLink& link, absl::Span<const void* const> contributions) {
+  std::vector<torch::Tensor> gradients;  // hold the bytes until the push is acknowledged
+  std::vector<PushItem> pushed;
+  std::vector<PullItem> pulled;
+  for (size_t i = 0; i < link.parameters.size(); ++i) {
+    gradients.push_back(MeanOf(contributions, i));
+    const bool present = gradients.back().defined();
+    pushed.push_back({link.variables[i], present ? gradients.back().data_ptr() : nullptr,
+                      present ? gradients.back().nbytes() : 0});
+    pulled.push_back(link.step->variables->StorageOf(link.variables[i]));
+  }
+  double weight = 0;
+  for (const void* each : contributions) weight += At(each).weight;
+  const absl::Status status = link.step->updates->Update(link.group, pushed, pulled, weight);
+  if (status.ok()) link.step->variables->Land(pulled);
+  return status;
 }
 
 }  // namespace
@@ -27,23 +79,29 @@ void Optimizer::ZeroGrad() {
 }
 
 void Optimizer::Step() {
-  if (link_->updates == nullptr) {
+  if (link_ == nullptr) {
+    throw StepError(
+        absl::FailedPreconditionError("an Optimizer that WrapOptimizer has not made has no Step"));
+  }
+  StepParts& step = *link_->step;
+  if (step.updates == nullptr) {
     throw StepError(absl::FailedPreconditionError("Optimizer::Step outside of a step function"));
   }
-  std::vector<torch::Tensor> gradients;  // hold the bytes until the push is acknowledged
-  std::vector<PushItem> pushed;
-  std::vector<PullItem> pulled;
+  step.weight_used = true;
+  Brought brought{{}, step.weight};
   for (size_t i = 0; i < link_->parameters.size(); ++i) {
     torch::Tensor& parameter = link_->parameters[i];
-    gradients.push_back(Handed(parameter, link_->names[i]));
+    brought.gradients.push_back(Handed(parameter, link_->names[i]));
     parameter.mutable_grad() = torch::Tensor();
-    const bool present = gradients.back().defined();
-    pushed.push_back({link_->variables[i], present ? gradients.back().data_ptr() : nullptr,
-                      present ? gradients.back().nbytes() : 0});
-    pulled.push_back({link_->variables[i], parameter.data_ptr(), parameter.nbytes()});
   }
-  const absl::Status status = link_->updates->Update(link_->group, pushed, pulled);
+  const absl::Status status =
+      step.meeting->Meet(step.replica, absl::StrCat(link_->name, ".Step()"), &brought,
+                         [&](absl::Span<const void* const> contributions) {
+                           return UpdateGroup(*link_, contributions);
+                         });
   if (!status.ok()) throw StepError(status);
+  // What autocast has made of the old weights.
+  if (at::autocast::is_cpu_enabled() || at::autocast::is_enabled()) at::autocast::clear_cache();
 }
 
 }  // namespace weir

@@ -55,6 +55,7 @@ void ProgressLog::Add(const StepRecord& record) {
   interval_.staleness += static_cast<double>(record.staleness);
   for (const auto& [name, value] : record.metrics) {
     interval_.weighted[name] += value * static_cast<double>(record.examples);
+    interval_.weights[name] += static_cast<double>(record.examples);
   }
   if (interval_.steps >= options_.log_every) Report();
 }
@@ -81,9 +82,10 @@ Progress ProgressLog::TakeInterval(absl::Time now) {
   progress.late_pushes = last_.late_pushes;
   if (interval_.examples > 0) {
     for (const auto& [name, sum] : interval_.weighted) {
-      progress.metrics[name] = sum / static_cast<double>(interval_.examples);
+      const double weight = interval_.weights[name];
+      if (weight > 0) progress.metrics[name] = sum / weight;
     }
-    last_metrics_ = progress.metrics;
+    if (!progress.metrics.empty()) last_metrics_ = progress.metrics;
   }
   interval_ = {};
   interval_began_ = now;

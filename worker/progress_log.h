@@ -63,6 +63,7 @@ class ProgressLog {
     uint64_t examples = 0;
     double staleness = 0;
     Metrics weighted;  // sums, times examples
+    Metrics weights;   // examples behind each: not every step logs every name
   };
 
   ProgressLog(const Options& options, JobSession& session, Clock& clock)

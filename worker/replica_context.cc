@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/replica_parts.h"
+#include "worker/torch_dtype.h"
 
 namespace weir {
 namespace {
@@ -11,36 +12,28 @@ namespace {
   throw StepError(absl::InvalidArgumentError(message));
 }
 
-DType DTypeOf(const std::string& name, const torch::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case torch::kFloat32:
-      return DType::kFloat32;
-    case torch::kFloat64:
-      return DType::kFloat64;
-    case torch::kInt32:
-      return DType::kInt32;
-    case torch::kInt64:
-      return DType::kInt64;
-    case torch::kBool:
-      return DType::kBool;
-    default:
-      Refuse(absl::StrCat(name, ": a variable cannot be of dtype ",
-                          c10::toString(tensor.scalar_type())));
-  }
+std::vector<torch::Tensor>::iterator Find(ReplicaParts& parts, const torch::Tensor& tensor) {
+  return std::find_if(parts.tensors.begin(), parts.tensors.end(),
+                      [&](const torch::Tensor& known) { return known.is_same(tensor); });
 }
 
-void AddVariable(ReplicaParts& parts, const std::string& name, torch::Tensor tensor) {
-  // Weights are pulled into the storage as one run of bytes.
-  if (!tensor.is_contiguous()) tensor.set_data(tensor.contiguous());
+void AddVariable(ReplicaParts& parts, const std::string& name, const torch::Tensor& tensor,
+                 Aggregation aggregation) {
+  // Tied: one tensor under two names is one variable, under the first.
+  if (!tensor.defined() || Find(parts, tensor) != parts.tensors.end()) return;
+  for (size_t i = 0; i < parts.tensors.size(); ++i) {
+    if (tensor.numel() == 0 || !parts.tensors[i].is_alias_of(tensor)) continue;
+    Refuse(absl::StrCat(name, " shares memory with ", parts.declaration.variables[i].name,
+                        " but is another tensor: tie them by registering the same one"));
+  }
   VariableSpec variable;
   variable.name = name;
-  variable.dtype = DTypeOf(name, tensor);
+  variable.dtype = DTypeOf(absl::StrCat("variable ", name), tensor.scalar_type());
   for (const int64_t size : tensor.sizes()) variable.shape.push_back(static_cast<uint64_t>(size));
   variable.group = 0;  // state, until an optimizer takes it
-  variable.aggregation =
-      tensor.is_leaf() && tensor.requires_grad() ? Aggregation::kFirst : Aggregation::kDefault;
+  variable.aggregation = aggregation;
   parts.declaration.variables.push_back(variable);
-  parts.tensors.push_back(std::move(tensor));
+  parts.tensors.push_back(tensor);
 }
 
 template <typename Kind>
@@ -57,18 +50,20 @@ Optimizer Wrap(ReplicaParts& parts, const std::string& name,
   }
   parts.declaration.groups.push_back(group);
   auto link = std::make_shared<OptimizerLink>();
+  link->name = name;
+  link->step = &parts.step;
   link->group = static_cast<uint32_t>(parts.declaration.groups.size());
   for (const torch::Tensor& parameter : parameters) {
-    const auto found =
-        std::find_if(parts.tensors.begin(), parts.tensors.end(),
-                     [&](const torch::Tensor& tensor) { return tensor.is_same(parameter); });
+    const auto found = Find(parts, parameter);
     if (found == parts.tensors.end()) {
       Refuse(absl::StrCat("optimizer \"", name, "\": parameter ", link->parameters.size(),
                           " is not part of a module that was added"));
     }
     const size_t index = static_cast<size_t>(found - parts.tensors.begin());
     VariableSpec& variable = parts.declaration.variables[index];
+    if (variable.group == link->group) continue;  // tied, given twice
     if (variable.group != 0) Refuse(absl::StrCat(variable.name, " has an optimizer already"));
+    if (!parameter.requires_grad()) continue;  // frozen: state, as long as the job lasts
     variable.group = link->group;
     variable.aggregation = Aggregation::kDefault;
     link->parameters.push_back(parameter);
@@ -92,6 +87,30 @@ Kind AdamFrom(double beta1, double beta2, double eps, double weight_decay, bool 
 
 }  // namespace
 
+c10::Device DeviceOf(const StepParts& parts, uint32_t logical) {
+  const absl::StatusOr<DeviceMap::Device> device = parts.devices.At(parts.replica, logical);
+  if (!device.ok()) throw StepError(device.status());
+  if (device->cpu) return torch::kCPU;
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(device->index)};
+}
+
+torch::Device ReplicaContext::device() const {
+  return DeviceOf(parts_.step, 0);
+}
+
+torch::Device ReplicaContext::LogicalDevice(uint32_t logical) const {
+  return DeviceOf(parts_.step, logical);
+}
+
+Nest Replica::Train(StepContext&, const Nest&) {
+  throw StepError(absl::UnimplementedError(
+      "the replica class has no Train: override it, or give the class a Loop"));
+}
+
+Nest Replica::Evaluate(StepContext&, const Nest&) {
+  return {};
+}
+
 const Options& ReplicaContext::options() const {
   return parts_.options;
 }
@@ -100,16 +119,20 @@ const ExampleShape& ReplicaContext::example_shape() const {
   return parts_.shape;
 }
 
-void ReplicaContext::AddModule(const std::string& name, std::shared_ptr<torch::nn::Module> module) {
+void ReplicaContext::AddModule(const std::string& name, std::shared_ptr<torch::nn::Module> module,
+                               uint32_t logical) {
   if (!parts_.modules.emplace(name, module).second) {
     Refuse(absl::StrCat("there is a module \"", name, "\" already"));
   }
-  module->to(device());
+  module->to(LogicalDevice(logical));
   for (const auto& parameter : module->named_parameters()) {
-    AddVariable(parts_, absl::StrCat(name, "/", parameter.key()), parameter.value());
+    // As long as no optimizer takes it.
+    AddVariable(parts_, absl::StrCat(name, "/", parameter.key()), parameter.value(),
+                Aggregation::kFirst);
   }
   for (const auto& buffer : module->named_buffers()) {
-    AddVariable(parts_, absl::StrCat(name, "/", buffer.key()), buffer.value());
+    AddVariable(parts_, absl::StrCat(name, "/", buffer.key()), buffer.value(),
+                Aggregation::kDefault);
   }
 }
 

@@ -9,16 +9,17 @@
 
 #include "weir/replica.h"
 #include "weir/variable.h"
-#include "worker/group_updates.h"
+#include "worker/step_parts.h"
 
 namespace weir {
 
 struct OptimizerLink {
+  std::string name;
   uint32_t group = 0;  // index in the declaration plus one
   std::vector<torch::Tensor> parameters;
-  std::vector<size_t> variables;    // of each parameter
-  std::vector<std::string> names;   // the same
-  GroupUpdates* updates = nullptr;  // of the step that runs; nullptr: none does
+  std::vector<size_t> variables;   // of each parameter
+  std::vector<std::string> names;  // the same
+  StepParts* step = nullptr;       // of the replica, which outlives the link's use
 };
 
 struct ReplicaParts {
@@ -26,6 +27,7 @@ struct ReplicaParts {
   Options options;
   ExampleShape shape;
   std::map<std::string, OptimizerGroup> job_optimizers;  // by name
+  StepParts step;
   // Gathered.
   Declaration declaration;
   std::vector<torch::Tensor> tensors;  // by variable

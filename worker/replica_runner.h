@@ -1,42 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "weir/parameter_client.h"
 #include "weir/variable.h"
+#include "worker/collectives.h"
 #include "worker/data/batch.h"
 #include "worker/group_updates.h"
 
 namespace weir {
 
+class TrainingSteps;
+
 // Means over a batch, by name.
 using Metrics = std::map<std::string, double>;
 
-// A replica as the training loop sees it, without LibTorch. Used from one thread.
+// A training step's place in the job, for the replicas of a process.
+struct ReplicaStep {
+  uint64_t step = 0;
+  uint32_t first_replica = 0;  // the id of the first one here
+  uint32_t first_index = 0;    // its place among the replicas in sync
+  uint32_t replicas_in_sync = 1;
+  ProcessCollectives* others = nullptr;  // nullptr: this process is all there is
+};
+
+// The replicas of a process as the training loop sees them, without LibTorch. Used from one thread.
 class ReplicaRunner {
  public:
   virtual ~ReplicaRunner() = default;
 
+  virtual uint32_t replicas() const = 0;
   virtual const Declaration& declaration() const = 0;
 
-  // Builds the replica anew: the first values again, which depend on the job's seed alone.
+  // Builds the replicas anew: the first values again, which depend on the job's seed alone.
   virtual absl::Status Reset() = 0;
 
-  // The memory of every variable, in the declaration's order; valid until the next call of anything
-  // here.
+  // The memory that values are pulled into, by variable, in the declaration's order; valid until
+  // the next Reset. Holds the first values after it. What was pulled reaches the replicas with
+  // Land.
   virtual std::vector<PullItem> Storage() = 0;
+  virtual void Land(absl::Span<const PullItem> pulled) = 0;
 
-  // One training step: forward, backward, and an update of each group. Errors: those of `updates`;
-  // Internal - LibTorch failed, with its message.
-  virtual absl::StatusOr<Metrics> Train(const ImageBatch& batch, uint64_t step,
+  // State variables, aggregated over the replicas; valid until the next call of anything here.
+  virtual std::vector<PushItem> State() = 0;
+  // Puts the state of every replica aside, and back again.
+  virtual void KeepState() = 0;
+  virtual void RestoreState() = 0;
+
+  // One training step on a batch for each replica: forward, backward, updates. Gives the replicas'
+  // mean. Errors: those of `updates` and of the collectives; Internal - LibTorch failed, with the
+  // replica and LibTorch's message.
+  virtual absl::StatusOr<Metrics> Train(const ReplicaStep& step,
+                                        absl::Span<const ImageBatch> batches,
                                         GroupUpdates& updates) = 0;
 
-  virtual absl::StatusOr<Metrics> Evaluate(const ImageBatch& batch) = 0;
+  // The model's own loop over its steps, or Train over and over. Errors of steps are theirs to
+  // keep; Internal - the loop threw, with its message.
+  virtual absl::Status Loop(TrainingSteps& steps) = 0;
+
+  // Up to a batch for each replica; the mean over all examples.
+  virtual absl::StatusOr<Metrics> Evaluate(absl::Span<const ImageBatch> batches) = 0;
 };
 
 }  // namespace weir

@@ -2,10 +2,8 @@
 #include "worker/start_line.h"
 
 #include <map>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "rpc/job_length.h"
 #include "rpc/regime.h"
 #include "worker/scalar_text.h"
@@ -56,14 +54,18 @@ std::string Update(const v1::JobSpec& spec) {
 }  // namespace
 
 std::string StartLine(const v1::JobSpec& spec) {
-  std::vector<std::string> rates;
+  std::string replicas;
+  if (spec.replicas_per_worker() > 1) {
+    replicas = absl::StrCat(" of ", spec.replicas_per_worker(), " replicas");
+  }
+  std::string rates;
   const std::map<std::string, v1::Optimizer> sorted(spec.optimizers().begin(),
                                                     spec.optimizers().end());
   for (const auto& [name, optimizer] : sorted) {
-    rates.push_back(absl::StrCat(name, ": learning rate ", Rate(spec, optimizer.learning_rate())));
+    absl::StrAppend(&rates, "; ", name, ": learning rate ", Rate(spec, optimizer.learning_rate()));
   }
-  return absl::StrCat(RegimeText(spec), ": ", Counted(spec.workers(), "worker"),
-                      "; an update takes ", Update(spec), "; ", absl::StrJoin(rates, "; "));
+  return absl::StrCat(RegimeText(spec), ": ", Counted(spec.workers(), "worker"), replicas,
+                      "; an update takes ", Update(spec), rates);
 }
 
 }  // namespace weir

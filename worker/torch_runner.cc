@@ -1,45 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/torch_runner.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
-#include <torch/utils.h>
+#include <ATen/ThreadLocalState.h>
+#include <torch/cuda.h>
+
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/declaration_proto.h"
-#include "common/mutex.h"
 #include "common/status_macros.h"
+#include "rpc/regime.h"
+#include "weir/replicator.h"
 #include "worker/data/permutation.h"
-#include "worker/replica_parts.h"
+#include "worker/default_generator.h"
+#include "worker/local_collectives.h"
+#include "worker/replica_loop.h"
+#include "worker/replica_threads.h"
+#include "worker/replica_variables.h"
+#include "worker/torch_replica.h"
+#include "worker/training_steps.h"
 
 namespace weir {
 namespace {
-
-// LibTorch's default generator is the process's: nobody may seed it while a model draws its first
-// values. (A global, because what it guards is one.)
-Mutex& DefaultGenerator() {
-  static Mutex& mutex = *new Mutex;
-  return mutex;
-}
-
-void SeedDefaultGenerator(uint64_t seed) {
-  MutexLock lock(DefaultGenerator());
-  torch::manual_seed(seed);
-}
-
-// Runs a function of the user's and turns what it throws into a status.
-template <typename Function>
-absl::Status Caught(absl::string_view what, Function&& function) {
-  try {
-    function();
-    return absl::OkStatus();
-  } catch (const StepError& error) {
-    return error.status();
-  } catch (const c10::Error& error) {
-    return absl::InternalError(absl::StrCat(what, ": ", error.what_without_backtrace()));
-  } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat(what, ": ", error.what()));
-  }
-}
 
 absl::StatusOr<std::map<std::string, OptimizerGroup>> JobOptimizers(const v1::JobSpec& spec) {
   v1::Declaration message;
@@ -54,107 +39,247 @@ absl::StatusOr<std::map<std::string, OptimizerGroup>> JobOptimizers(const v1::Jo
   return optimizers;
 }
 
-Metrics Scalars(const Nest& nest) {
-  Metrics metrics;
-  for (const auto& [name, tensor] : nest) metrics[name] = tensor.item<double>();
-  return metrics;
+uint32_t ReplicasOf(const v1::JobSpec& spec) {
+  return std::max<uint32_t>(1, spec.replicas_per_worker());
 }
 
-class TorchRunner final : public ReplicaRunner {
+// Each of replicas in step.
+uint32_t GroupsInStep(const v1::JobSpec& spec) {
+  if (IsSync(spec)) return 1;
+  const uint64_t groups = SyncGroups(spec);
+  return groups > 0 ? static_cast<uint32_t>(groups) : std::max<uint32_t>(1, spec.workers());
+}
+
+// The seed of the numbers that StepContext::rng draws: none of the default generator's.
+uint64_t OwnSeed(uint64_t seed, uint64_t replica, uint64_t step) {
+  return MixSeed(MixSeed(seed, replica, step), 1, 0);
+}
+
+Nest CallTrain(Replica& replica, StepContext& context, const Nest& input) {
+  return replica.Train(context, input);
+}
+
+LocalCollectives::Step CollectivesOf(const ReplicaStep& step) {
+  return {step.step, step.first_replica, step.first_index, step.replicas_in_sync, step.others};
+}
+
+class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
  public:
-  TorchRunner(ReplicaFactory factory, const TorchRunnerOptions& options,
-              std::map<std::string, OptimizerGroup> optimizers)
-      : factory_(std::move(factory)), seed_(options.spec.seed()), replica_number_(options.replica) {
+  TorchRunner(ReplicaClass replica_class, const TorchRunnerOptions& options,
+              const std::map<std::string, OptimizerGroup>& optimizers, const DeviceMap& devices)
+      : class_(std::move(replica_class)),
+        optimizers_(optimizers),
+        seed_(options.spec.seed()),
+        generator_(ReplicasOf(options.spec)),
+        in_turn_(options.spec.deterministic() && ReplicasOf(options.spec) > 1),
+        meeting_(MeetingOptions(options.spec)),
+        collectives_(meeting_),
+        threads_(ReplicasOf(options.spec)) {
+    // get_num_threads may say 1 where OpenMP would use more: it is set, not asked. OpenMP's number
+    // is each thread's own.
+    threads_.RunInOrder([](uint32_t) { at::set_num_threads(1); });
     const auto& given = options.spec.model().options();
-    parts_.options = Options(std::map<std::string, std::string>(given.begin(), given.end()));
-    parts_.shape.height = static_cast<int64_t>(options.height);
-    parts_.shape.width = static_cast<int64_t>(options.width);
-    parts_.shape.classes = static_cast<int64_t>(options.classes);
-    parts_.job_optimizers = std::move(optimizers);
+    ReplicaParts parts;
+    parts.step.devices = devices;
+    parts.options = Options(std::map<std::string, std::string>(given.begin(), given.end()));
+    parts.shape.height = static_cast<int64_t>(options.height);
+    parts.shape.width = static_cast<int64_t>(options.width);
+    parts.shape.classes = static_cast<int64_t>(options.classes);
+    parts.job_optimizers = optimizers;
+    parts.step.sync_groups = GroupsInStep(options.spec);
+    for (uint32_t i = 0; i < replicas(); ++i) {
+      parts.step.replica = i;
+      parts.step.meeting = &meeting_;
+      parts.step.collectives = &collectives_.of(i);
+      parts.step.variables = &variables_;
+      parts.step.rng = at::detail::createCPUGenerator();
+      replicas_.push_back(
+          std::make_unique<TorchReplica>(parts, options.spec.precision() == "bf16"));
+    }
+    evaluated_.resize(replicas());
   }
 
-  const Declaration& declaration() const override { return parts_.declaration; }
+  ~TorchRunner() override {
+    variables_.Clear();
+    threads_.RunInOrder([&](uint32_t i) { replicas_[i].reset(); });
+  }
+
+  uint32_t replicas() const override { return threads_.size(); }
+  const Declaration& declaration() const override { return variables_.declaration(); }
 
   absl::Status Reset() override {
-    replica_.reset();
-    parts_.declaration = Declaration();
-    parts_.tensors.clear();
-    parts_.modules.clear();
-    parts_.links.clear();
-    MutexLock lock(DefaultGenerator());
-    return Caught("building the model", [&] {
-      torch::manual_seed(seed_);
-      ReplicaContext context(parts_);
-      replica_ = factory_(context);
+    variables_.Clear();
+    absl::Status status;
+    const DefaultGenerator::Lock lock;
+    threads_.RunInOrder([&](uint32_t i) {
+      if (status.ok()) status = replicas_[i]->Build(class_.create, seed_);
+      if (status.ok()) status = variables_.Join(replicas_[i]->parts());
     });
+    if (status.ok()) status = CheckOptimizersUsed();
+    return status;
   }
 
-  std::vector<PullItem> Storage() override {
-    std::vector<PullItem> items;
-    for (size_t i = 0; i < parts_.tensors.size(); ++i) {
-      items.push_back({i, parts_.tensors[i].data_ptr(), parts_.tensors[i].nbytes()});
-    }
-    return items;
-  }
+  std::vector<PullItem> Storage() override { return variables_.Storage(); }
+  void Land(absl::Span<const PullItem> pulled) override { variables_.Land(pulled); }
+  std::vector<PushItem> State() override { return variables_.State(); }
+  void KeepState() override { variables_.KeepState(); }
+  void RestoreState() override { variables_.RestoreState(); }
 
-  absl::StatusOr<Metrics> Train(const ImageBatch& batch, uint64_t step,
+  absl::StatusOr<Metrics> Train(const ReplicaStep& step, absl::Span<const ImageBatch> batches,
                                 GroupUpdates& updates) override {
-    Metrics metrics;
-    for (const auto& link : parts_.links) link->updates = &updates;
-    const absl::Status status = Caught("training step", [&] {
-      SetTraining(true);
-      SeedDefaultGenerator(MixSeed(seed_, replica_number_, step));
-      StepContext context(step);
-      metrics = Scalars(replica_->Train(context, Inputs(batch)));
+    if (batches.size() != replicas()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(batches.size(), " batches for ", replicas(), " replicas"));
+    }
+    meeting_.Begin(step.step, step.first_replica);
+    collectives_.BeginStep(CollectivesOf(step));
+    generator_.Begin(seed_, step.first_replica, step.step);
+    // Alone, replicas in parallel draw in an order that nobody knows: one seed is as good as
+    // another.
+    if (!in_turn_) generator_.Take(0);
+    const at::ThreadLocalState caller;
+    threads_.RunAll([&](uint32_t i) {
+      const at::ThreadLocalStateGuard as_the_caller(caller);
+      meeting_.Start(i);
+      const TorchReplica::Step place{step.step, OwnSeed(seed_, step.first_replica + i, step.step),
+                                     &updates};
+      meeting_.End(i, replicas_[i]->Train(function_, place, batches[i]));
     });
-    for (const auto& link : parts_.links) link->updates = nullptr;
-    if (!status.ok()) return status;
-    return metrics;
+    WEIR_RETURN_IF_ERROR(meeting_.failure());
+    return MeanMetrics(Outputs(replicas()));
   }
 
-  absl::StatusOr<Metrics> Evaluate(const ImageBatch& batch) override {
-    Metrics metrics;
-    WEIR_RETURN_IF_ERROR(Caught("evaluation", [&] {
-      const torch::NoGradGuard without_gradients;
-      SetTraining(false);
-      StepContext context(0);
-      metrics = Scalars(replica_->Evaluate(context, Inputs(batch)));
-    }));
-    return metrics;
+  absl::Status Loop(TrainingSteps& steps) override {
+    steps_ = &steps;
+    const absl::Status status = CatchErrors("the model's Loop", [&] {
+      if (class_.loop) return class_.loop(*this);
+      Replicator<Replica> replicator(*this);
+      while (replicator.Next()) replicator.Log(replicator.Run(&Replica::Train));
+    });
+    steps_ = nullptr;
+    function_ = CallTrain;
+    return status;
+  }
+
+  bool Next() override { return steps_->Next(); }
+
+  absl::StatusOr<std::vector<Nest>> RunStep(const TorchReplica::StepFunction& function) override {
+    function_ = function;
+    WEIR_RETURN_IF_ERROR(steps_->Step().status());
+    return Outputs(replicas());
+  }
+
+  void Log(const std::vector<Nest>& outputs) override { steps_->Log(MeanMetrics(outputs)); }
+
+  absl::StatusOr<Nest> Collect(
+      const std::vector<Nest>& values,
+      const std::function<Nest(StepContext&, const Nest&)>& function) override {
+    if (values.size() != replicas()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(values.size(), " values for ", replicas(), " replicas"));
+    }
+    const ReplicaStep place = steps_->Place();
+    meeting_.Begin(place.step, place.first_replica);
+    collectives_.BeginBefore(CollectivesOf(place));
+    generator_.Begin(seed_, place.first_replica, place.step);
+    threads_.RunAll([&](uint32_t i) {
+      meeting_.Start(i);
+      meeting_.End(i, replicas_[i]->Collect(place.step, [&](StepContext& context) {
+        return function(context, values[i]);
+      }));
+    });
+    WEIR_RETURN_IF_ERROR(meeting_.failure());
+    return replicas_[0]->output();
+  }
+
+  ReplicaStep Place() const override { return steps_->Place(); }
+
+  absl::StatusOr<Metrics> Evaluate(absl::Span<const ImageBatch> batches) override {
+    meeting_.Begin(0, 0);
+    const at::ThreadLocalState caller;
+    threads_.RunAll([&](uint32_t i) {
+      if (i >= batches.size()) return;
+      const at::ThreadLocalStateGuard as_the_caller(caller);
+      evaluated_[i] = replicas_[i]->Evaluate(batches[i]);
+    });
+    for (uint32_t i = 0; i < batches.size(); ++i) WEIR_RETURN_IF_ERROR(evaluated_[i]);
+    return MeanMetrics(Outputs(static_cast<uint32_t>(batches.size())));
   }
 
  private:
-  void SetTraining(bool training) {
-    for (const auto& [name, module] : parts_.modules) module->train(training);
+  ReplicaMeeting::Options MeetingOptions(const v1::JobSpec& spec) {
+    ReplicaMeeting::Options options;
+    options.replicas = ReplicasOf(spec);
+    if (spec.step_timeout_ms() > 0) options.timeout = absl::Milliseconds(spec.step_timeout_ms());
+    options.in_turn = in_turn_;
+    options.turn_taken = [this](uint32_t replica) { generator_.Take(replica); };
+    options.turn_passed = [this](uint32_t replica) { generator_.Pass(replica); };
+    return options;
   }
 
-  // Views of the batch's memory.
-  static Nest Inputs(const ImageBatch& batch) {
-    const auto examples = static_cast<int64_t>(batch.examples);
-    // LibTorch takes no const memory; the steps of a replica do not write to their input.
-    auto* images = const_cast<float*>(batch.images.data());
-    auto* labels = const_cast<int64_t*>(batch.labels.data());
-    return {{"image", torch::from_blob(images, {examples, 1, static_cast<int64_t>(batch.height),
-                                                static_cast<int64_t>(batch.width)})},
-            {"label", torch::from_blob(labels, {examples}, torch::kInt64)}};
+  // The job speaks of no optimizer that the model does not have.
+  absl::Status CheckOptimizersUsed() const {
+    std::vector<std::string> names;
+    for (const OptimizerGroup& group : declaration().groups) names.push_back(group.name);
+    for (const auto& [name, optimizer] : optimizers_) {
+      if (std::count(names.begin(), names.end(), name) > 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("optimizers.", name, ": the model has no optimizer of this name; it has ",
+                       names.empty() ? "none" : absl::StrJoin(names, ", ")));
+    }
+    return absl::OkStatus();
   }
 
-  const ReplicaFactory factory_;
+  // Of the first `count` replicas.
+  std::vector<Nest> Outputs(uint32_t count) const {
+    std::vector<Nest> outputs;
+    for (uint32_t i = 0; i < count; ++i) outputs.push_back(replicas_[i]->output());
+    return outputs;
+  }
+
+  // By replica, each counted by its weight.
+  absl::StatusOr<Metrics> MeanMetrics(const std::vector<Nest>& outputs) const {
+    MetricsMean mean;
+    WEIR_RETURN_IF_ERROR(CatchErrors("reading metrics", [&] {
+      for (size_t i = 0; i < std::min(outputs.size(), replicas_.size()); ++i) {
+        mean.Add(ScalarsOf(outputs[i]), replicas_[i]->weight());
+      }
+    }));
+    return mean.Means();
+  }
+
+  const ReplicaClass class_;
+  const std::map<std::string, OptimizerGroup> optimizers_;
   const uint64_t seed_;
-  const uint32_t replica_number_;
-  ReplicaParts parts_;
-  std::unique_ptr<Replica> replica_;
+  DefaultGenerator generator_;
+  const bool in_turn_;
+  ReplicaMeeting meeting_;
+  LocalCollectives collectives_;
+  ReplicaVariables variables_;
+  std::vector<std::unique_ptr<TorchReplica>> replicas_;
+  std::vector<absl::Status> evaluated_;  // by replica
+  TorchReplica::StepFunction function_ = CallTrain;
+  TrainingSteps* steps_ = nullptr;  // while the loop runs
+  ReplicaThreads threads_;          // ends first
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ReplicaRunner>> CreateTorchRunner(
     const ModelRegistry& models, const TorchRunnerOptions& options) {
-  // get_num_threads may say 1 where OpenMP would use more: it is set, not asked.
-  at::set_num_threads(1);
-  WEIR_ASSIGN_OR_RETURN(ReplicaFactory factory, models.Find(options.spec.model().builtin()));
-  WEIR_ASSIGN_OR_RETURN(auto optimizers, JobOptimizers(options.spec));
-  auto runner = std::make_unique<TorchRunner>(std::move(factory), options, std::move(optimizers));
+  const v1::ModelSpec& model = options.spec.model();
+  WEIR_ASSIGN_OR_RETURN(ReplicaClass replica_class, model.replica().empty()
+                                                        ? models.Find(model.builtin())
+                                                        : models.FindReplica(model.replica()));
+  WEIR_ASSIGN_OR_RETURN(const auto optimizers, JobOptimizers(options.spec));
+  DeviceMap::Options places;
+  if (!options.spec.device().empty()) places.device = options.spec.device();
+  places.replicas = ReplicasOf(options.spec);
+  places.logical_devices = std::max<uint32_t>(1, options.spec.logical_devices());
+  places.accelerators = static_cast<uint32_t>(torch::cuda::device_count());
+  WEIR_ASSIGN_OR_RETURN(const DeviceMap devices, DeviceMap::Create(places));
+  auto runner =
+      std::make_unique<TorchRunner>(std::move(replica_class), options, optimizers, devices);
   WEIR_RETURN_IF_ERROR(runner->Reset());
   return std::unique_ptr<ReplicaRunner>(std::move(runner));
 }

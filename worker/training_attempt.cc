@@ -32,13 +32,11 @@ std::vector<PullItem> OfGroup(ReplicaRunner& runner, uint32_t group) {
   return items;
 }
 
-// A worker that joins later starts with the group steps that the others have reached by then: every
-// group is updated once a step.
-std::vector<uint64_t> FirstGroupSteps(const JobInfo& info, uint64_t first_step, size_t groups) {
-  std::vector<uint64_t> steps = info.resume_group_steps;
-  steps.resize(groups + 1);
-  for (uint64_t& step : steps) step += first_step - info.resume_step;
-  return steps;
+uint32_t GroupOf(const JobInfo& info) {
+  for (const JobInfo::Member& member : info.members) {
+    if (member.rank == info.rank) return member.sync_group;
+  }
+  return 0;
 }
 
 // Not behind the end: a joiner would wait there for steps that nobody runs.
@@ -66,17 +64,21 @@ TrainingAttempt::TrainingAttempt(TrainingParts& parts, const JobInfo& info)
       sync_(IsSync(parts.spec)),
       bounded_(parts.spec.regime().kind() == v1::REGIME_BOUNDED_STALENESS),
       timeout_(absl::Milliseconds(parts.spec.step_timeout_ms())),
-      updates_(parts.client,
-               FirstGroupSteps(info, FirstStep(info, parts.spec),
-                               parts.runner.declaration().groups.size()),
-               timeout_),
+      updates_(parts.client, info.resume_group_steps, PerWorkerBatch(parts.spec), timeout_),
       evaluation_(parts),
       first_step_(FirstStep(info, parts.spec)),
       step_(first_step_) {}
 
 absl::StatusOr<RunSummary> TrainingAttempt::Run() {
   WEIR_RETURN_IF_ERROR(Start());
-  WEIR_RETURN_IF_ERROR(Train());
+  const absl::Status loop = parts_.runner.Loop(*this);
+  LogStep();
+  WEIR_RETURN_IF_ERROR(status_);
+  WEIR_RETURN_IF_ERROR(loop);
+  if (!stopped_ && !ended_) {
+    return absl::FailedPreconditionError(absl::StrCat("the model's Loop has returned after step ",
+                                                      step_, ": it goes on until Next is false"));
+  }
   parts_.log.Flush();
   return stopped_ ? EndEarly() : End();
 }
@@ -95,10 +97,12 @@ absl::Status TrainingAttempt::Start() {
     WEIR_RETURN_IF_ERROR(Initialise());
   PullOptions options;
   options.step = parts_.spec.regime().kind() == v1::REGIME_ASYNC ? 0 : first_step_;
-  WEIR_ASSIGN_OR_RETURN(const PullStats pulled,
-                        parts_.client.Pull(parts_.runner.Storage(), options));
-  // The others may have gone on since the view was made.
+  const std::vector<PullItem> storage = parts_.runner.Storage();
+  WEIR_ASSIGN_OR_RETURN(const PullStats pulled, parts_.client.Pull(storage, options));
+  parts_.runner.Land(storage);
+  // The others may have gone on since the view was made, and a group is not updated once a step.
   if (bounded_) step_ = first_step_ = std::max(first_step_, pulled.slowest_step);
+  updates_.StartFrom(pulled.group_steps);
   spdlog::info("training attempt={} rank={} {}={} checkpoint={}", info_.attempt, info_.rank,
                step_name(), step_, info_.checkpoint_id.empty() ? "none" : info_.checkpoint_id);
   // Not where the attempt began: a worker may join later.
@@ -110,19 +114,18 @@ absl::Status TrainingAttempt::Start() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingAttempt::Train() {
-  while (true) {
-    WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
-    stopped_ = StopsHere(parts_.session.Info());
-    if (stopped_) return absl::OkStatus();
-    const absl::StatusOr<FeedItem> item = feed_->Next(step_);
-    stopped_ = absl::IsCancelled(item.status());
-    if (stopped_) return absl::OkStatus();
-    WEIR_RETURN_IF_ERROR(item.status());
-    if (item->end) return EndOfData();
-    WEIR_RETURN_IF_ERROR(TrainStep(*item));
-    WEIR_RETURN_IF_ERROR(AfterStep(item->position));
-  }
+bool TrainingAttempt::Next() {
+  if (status_.ok() && !stopped_ && !ended_) status_ = DoWhatIsDue();
+  return status_.ok() && !stopped_ && !ended_;
+}
+
+absl::Status TrainingAttempt::DoWhatIsDue() {
+  LogStep();
+  WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
+  if (evaluation_due_) WEIR_RETURN_IF_ERROR(EvaluateNow());
+  evaluation_due_ = false;
+  stopped_ = StopsHere(parts_.session.Info());
+  return Fetch();
 }
 
 // In `sync` all do the same steps, so that each of these is a whole one.
@@ -130,47 +133,129 @@ bool TrainingAttempt::StopsHere(const JobInfo& info) const {
   return info.stop && (!sync_ || step_ >= info.stop_step);
 }
 
+// The data of the next step, if there is any.
+absl::Status TrainingAttempt::Fetch() {
+  while (!item_ && !stopped_ && !ended_) {
+    const absl::StatusOr<FeedItem> item = feed_->Next(step_);
+    stopped_ = absl::IsCancelled(item.status());
+    if (stopped_) break;
+    WEIR_RETURN_IF_ERROR(item.status());
+    if (item->end) {
+      ended_ = true;
+      return EndOfData();
+    }
+    if (!bounded_ || item->slice.examples() > 0) {
+      item_ = *item;
+      break;
+    }
+    WEIR_RETURN_IF_ERROR(StepWithoutExamples(*item));
+    WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
+    stopped_ = StopsHere(parts_.session.Info());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TrainingAttempt::EndOfData() {
   if (!bounded_) return absl::OkStatus();
   return updates_.Finish(static_cast<uint32_t>(parts_.runner.declaration().groups.size()));
 }
 
-absl::Status TrainingAttempt::TrainStep(const FeedItem& item) {
-  const uint64_t examples = item.slice.examples();
-  StepPlace place;
-  place.step = step_;
-  place.examples = examples;
-  place.weight = static_cast<double>(examples) / PerWorkerBatch(parts_.spec);
-  place.consumed = item.consumed;
-  updates_.BeginStep(place);
-  StepRecord record;
-  if (examples == 0) {
-    WEIR_RETURN_IF_ERROR(StepWithoutExamples());
-  } else {
-    const ImageBatch batch = parts_.train.Training(item.slice);
-    WEIR_ASSIGN_OR_RETURN(record.metrics, parts_.runner.Train(batch, step_, updates_));
-  }
-  examples_ += examples;
-  record.step = step_;
-  record.examples = examples;
-  record.position = item.position;
-  record.staleness = updates_.staleness();
-  record.late_pushes = updates_.late_pushes();
-  parts_.log.Add(record);
-  step_ = std::max(step_ + 1, updates_.next_step());
-  return absl::OkStatus();
-}
-
-// More members than examples in this step: the others' quorum still counts this worker.
-absl::Status TrainingAttempt::StepWithoutExamples() {
+// Bounded staleness: there is no data now, but the others may wait for this worker's steps.
+absl::Status TrainingAttempt::StepWithoutExamples(const FeedItem& item) {
+  LogStep();
+  BeginStep(item);
   const auto groups = static_cast<uint32_t>(parts_.runner.declaration().groups.size());
   for (uint32_t group = 1; group <= groups; ++group) {
     const std::vector<PullItem> weights = OfGroup(parts_.runner, group);
     std::vector<PushItem> absent;
-    for (const PullItem& item : weights) absent.push_back({item.variable, nullptr, 0});
-    WEIR_RETURN_IF_ERROR(updates_.Update(group, absent, weights));
+    for (const PullItem& weight : weights) absent.push_back({weight.variable, nullptr, 0});
+    WEIR_RETURN_IF_ERROR(updates_.Update(group, absent, weights, /*weight=*/0));
+    parts_.runner.Land(weights);
   }
-  return absl::OkStatus();
+  EndStep(item);
+  return AfterStep(item.position);
+}
+
+absl::StatusOr<Metrics> TrainingAttempt::Step() {
+  LogStep();
+  if (status_.ok()) status_ = CheckNotInterrupted(parts_);
+  if (status_.ok()) status_ = Fetch();
+  WEIR_RETURN_IF_ERROR(status_);
+  if (!item_) {
+    return absl::OutOfRangeError(absl::StrCat("the job has ended with ", step_, " steps"));
+  }
+  const FeedItem item = *item_;
+  item_.reset();
+  absl::StatusOr<Metrics> metrics = TrainStep(item);
+  status_ = metrics.status();
+  if (status_.ok()) status_ = AfterStep(item.position);
+  WEIR_RETURN_IF_ERROR(status_);
+  return metrics;
+}
+
+absl::StatusOr<Metrics> TrainingAttempt::TrainStep(const FeedItem& item) {
+  BeginStep(item);
+  WEIR_ASSIGN_OR_RETURN(Metrics metrics,
+                        parts_.runner.Train(Place(), BatchesOf(item.slice), updates_));
+  EndStep(item);
+  return metrics;
+}
+
+void TrainingAttempt::BeginStep(const FeedItem& item) {
+  updates_.BeginStep({step_, item.slice.examples(), item.consumed});
+}
+
+void TrainingAttempt::EndStep(const FeedItem& item) {
+  examples_ += item.slice.examples();
+  record_.emplace();
+  record_->step = step_;
+  record_->examples = item.slice.examples();
+  record_->position = item.position;
+  record_->staleness = updates_.staleness();
+  record_->late_pushes = updates_.late_pushes();
+  step_ = std::max(step_ + 1, updates_.next_step());
+}
+
+void TrainingAttempt::Log(const absl::StatusOr<Metrics>& metrics) {
+  if (metrics.ok() && record_) record_->metrics = *metrics;
+}
+
+void TrainingAttempt::LogStep() {
+  if (record_) parts_.log.Add(*record_);
+  record_.reset();
+}
+
+// One for each replica, perhaps empty: what a step does shows only when it runs.
+std::vector<ImageBatch> TrainingAttempt::BatchesOf(const BatchSlice& slice) {
+  std::vector<ImageBatch> batches;
+  const uint32_t replicas = parts_.runner.replicas();
+  for (uint32_t i = 0; i < replicas; ++i) {
+    const BatchSlice part = PartOf(slice.examples(), i, replicas);
+    batches.push_back(
+        parts_.train.Training({slice.epoch, slice.first + part.first, slice.first + part.end}));
+  }
+  return batches;
+}
+
+ReplicaStep TrainingAttempt::Place() const {
+  const JobInfo info = parts_.session.Info();
+  const uint32_t replicas = parts_.runner.replicas();
+  ReplicaStep place;
+  place.step = step_;
+  place.first_replica = info.rank * replicas;
+  place.replicas_in_sync = replicas;
+  const bool in_groups = SyncGroups(parts_.spec) > 0;
+  if (!sync_ && !in_groups) return place;
+  uint32_t members = 0;
+  uint32_t before = 0;
+  for (const JobInfo::Member& member : info.members) {
+    if (member.first_step > step_ || (in_groups && member.sync_group != GroupOf(info))) continue;
+    ++members;
+    before += member.rank < info.rank ? 1 : 0;
+  }
+  place.first_index = before * replicas;
+  place.replicas_in_sync = std::max<uint32_t>(1, members) * replicas;
+  return place;
 }
 
 absl::Status TrainingAttempt::AfterStep(double position) {
@@ -180,10 +265,12 @@ absl::Status TrainingAttempt::AfterStep(double position) {
   position_ = std::max(position_, position);
   const uint64_t every = ExamplesOf(parts_.spec.evaluate().every(), parts_.spec);
   const bool last = position_ >= static_cast<double>(TotalExamples(parts_.spec));
+  // The last evaluation is made by all together.
+  if (last) evaluation_due_ = false;
   if (every == 0 || last) return absl::OkStatus();
   const double interval = static_cast<double>(every);
-  if (std::floor(before / interval) == std::floor(position_ / interval)) return absl::OkStatus();
-  return EvaluateNow();
+  evaluation_due_ |= std::floor(before / interval) != std::floor(position_ / interval);
+  return absl::OkStatus();
 }
 
 // By the lowest rank, without a meeting: a worker that joins just now would be waited for, while it
@@ -201,9 +288,9 @@ absl::Status TrainingAttempt::EvaluateNow() {
 }
 
 absl::Status TrainingAttempt::PushState() {
-  const std::vector<PullItem> state = OfGroup(parts_.runner, 0);
+  const std::vector<PushItem> state = parts_.runner.State();
   if (state.empty()) return absl::OkStatus();
-  return updates_.PushState(AsPushed(state), step_);
+  return updates_.PushState(state, step_);
 }
 
 BarrierOptions TrainingAttempt::Meeting() const {

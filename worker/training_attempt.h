@@ -5,17 +5,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "worker/client_updates.h"
 #include "worker/data_feed.h"
 #include "worker/evaluation.h"
 #include "worker/run_summary.h"
 #include "worker/training_parts.h"
+#include "worker/training_steps.h"
 
 namespace weir {
 
 // Training from where an attempt of the job starts to the job's end, or to the rollback that ends
 // the attempt. Used once, from one thread.
-class TrainingAttempt {
+class TrainingAttempt final : public TrainingSteps {
  public:
   TrainingAttempt(TrainingParts& parts, const JobInfo& info);
 
@@ -24,15 +26,25 @@ class TrainingAttempt {
   // session, the runner.
   absl::StatusOr<RunSummary> Run();
 
+  bool Next() override;
+  absl::StatusOr<Metrics> Step() override;
+  void Log(const absl::StatusOr<Metrics>& metrics) override;
+  ReplicaStep Place() const override;
+
  private:
   absl::Status Start();
   absl::Status Initialise();
-  absl::Status Train();
   bool StopsHere(const JobInfo& info) const;
-  absl::Status TrainStep(const FeedItem& item);
-  absl::Status StepWithoutExamples();
+  absl::Status DoWhatIsDue();
+  absl::Status Fetch();
+  absl::Status StepWithoutExamples(const FeedItem& item);
+  absl::StatusOr<Metrics> TrainStep(const FeedItem& item);
+  void BeginStep(const FeedItem& item);
+  void EndStep(const FeedItem& item);
+  std::vector<ImageBatch> BatchesOf(const BatchSlice& slice);
   absl::Status EndOfData();
   absl::Status AfterStep(double position);
+  void LogStep();
   absl::Status EvaluateNow();
   absl::Status PushState();
   absl::StatusOr<RunSummary> End();
@@ -55,10 +67,15 @@ class TrainingAttempt {
   ClientUpdates updates_;
   Evaluation evaluation_;
   uint64_t first_step_ = 0;
-  uint64_t step_ = 0;      // the next to run
-  uint64_t examples_ = 0;  // of this worker in this attempt
-  double position_ = 0;    // of the job: the farthest seen
-  bool stopped_ = false;   // by command
+  uint64_t step_ = 0;                  // the next to run
+  uint64_t examples_ = 0;              // of this worker in this attempt
+  double position_ = 0;                // of the job: the farthest seen
+  absl::Status status_;                // the first error sticks
+  bool stopped_ = false;               // by command
+  bool ended_ = false;                 // the job's length has been reached
+  absl::optional<FeedItem> item_;      // of the next step
+  absl::optional<StepRecord> record_;  // of the last one, until it is known whether it is logged
+  bool evaluation_due_ = false;
   absl::Time began_;
   absl::Duration evaluating_;
 };

@@ -14,11 +14,13 @@
 #include "rpc/errors.h"
 #include "rpc/job_length.h"
 #include "rpc/regime.h"
+#include "worker/data/batch_slices.h"
 #include "worker/data/idx.h"
 #include "worker/job_file.h"
 #include "worker/start_line.h"
 #include "worker/torch_runner.h"
 #include "worker/training_loop.h"
+#include "worker/training_steps.h"
 
 namespace weir {
 namespace {
@@ -28,8 +30,8 @@ class CheckedUpdates final : public GroupUpdates {
  public:
   explicit CheckedUpdates(const Declaration& declaration) : declaration_(declaration) {}
 
-  absl::Status Update(uint32_t, absl::Span<const PushItem> gradients,
-                      absl::Span<const PullItem>) override {
+  absl::Status Update(uint32_t, absl::Span<const PushItem> gradients, absl::Span<const PullItem>,
+                      double) override {
     for (const PushItem& item : gradients) {
       const VariableSpec& variable = declaration_.variables[item.variable];
       if (item.data == nullptr || variable.dtype != DType::kFloat32) continue;
@@ -43,6 +45,44 @@ class CheckedUpdates final : public GroupUpdates {
 
  private:
   const Declaration& declaration_;
+};
+
+// One turn of the model's loop, each step on the same batch.
+class CheckedSteps final : public TrainingSteps {
+ public:
+  CheckedSteps(ReplicaRunner& runner, BatchMaker& maker, uint64_t examples)
+      : runner_(runner), updates_(runner.declaration()) {
+    for (uint32_t i = 0; i < runner.replicas(); ++i) {
+      batches_.push_back(maker.Training(PartOf(examples, i, runner.replicas())));
+    }
+    place_.replicas_in_sync = runner.replicas();
+  }
+
+  bool Next() override { return status_.ok() && turns_++ == 0; }
+  absl::StatusOr<Metrics> Step() override {
+    if (status_.ok()) {
+      absl::StatusOr<Metrics> metrics = runner_.Train(place_, batches_, updates_);
+      status_ = metrics.status();
+      if (metrics.ok()) metrics_ = *std::move(metrics);
+      ++place_.step;
+    }
+    if (!status_.ok()) return status_;
+    return metrics_;
+  }
+  void Log(const absl::StatusOr<Metrics>&) override {}
+  ReplicaStep Place() const override { return place_; }
+
+  const absl::Status& status() const { return status_; }
+  const Metrics& metrics() const { return metrics_; }
+
+ private:
+  ReplicaRunner& runner_;
+  CheckedUpdates updates_;
+  std::vector<ImageBatch> batches_;
+  ReplicaStep place_;
+  int turns_ = 0;
+  absl::Status status_;
+  Metrics metrics_;
 };
 
 WorkerExit ExitOf(const absl::Status& status) {
@@ -163,16 +203,20 @@ WorkerResult WorkerRun::Check(std::string& report) {
   if (!result.status.ok()) return result;
   BatchMaker maker(loaded.train, BatchOptionsOf(loaded.spec, loaded.train));
   const uint64_t examples = std::min<uint64_t>(AsyncBatch(loaded.spec), loaded.train.examples());
-  CheckedUpdates updates(loaded.runner->declaration());
-  const auto metrics = loaded.runner->Train(maker.Training({0, 0, examples}), 0, updates);
-  if (!metrics.ok()) return {ExitOf(metrics.status()), metrics.status()};
+  CheckedSteps steps(*loaded.runner, maker, examples);
+  absl::Status status = loaded.runner->Loop(steps);
+  if (!steps.status().ok()) status = steps.status();
+  if (!status.ok()) return {ExitOf(status), status};
+  const Metrics& metrics = steps.metrics();
   const Declaration& declaration = loaded.runner->declaration();
   report = absl::StrFormat(
       "%s: fine. %s: %d variables, %d parameters; %d training and %d test examples; one batch of "
       "%d: loss %.4f\n",
-      options_.job_file, loaded.spec.model().builtin(), declaration.variables.size(),
-      ParameterElements(declaration), loaded.train.examples(), loaded.test.examples(), examples,
-      metrics->count("loss") ? metrics->at("loss") : 0.0);
+      options_.job_file,
+      loaded.spec.model().replica().empty() ? loaded.spec.model().builtin()
+                                            : loaded.spec.model().replica(),
+      declaration.variables.size(), ParameterElements(declaration), loaded.train.examples(),
+      loaded.test.examples(), examples, metrics.count("loss") ? metrics.at("loss") : 0.0);
   return {};
 }
 

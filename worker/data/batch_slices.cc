@@ -24,7 +24,8 @@ std::vector<JobInfo::Member> MembersAt(const std::vector<JobInfo::Member>& membe
 }
 
 BatchSlice MemberSlice(const BatchSlice& batch, uint64_t step,
-                       const std::vector<JobInfo::Member>& members, uint32_t rank) {
+                       const std::vector<JobInfo::Member>& members, uint32_t rank,
+                       uint32_t replicas) {
   uint64_t parts = 0;
   uint64_t index = 0;
   bool counted = false;
@@ -36,9 +37,10 @@ BatchSlice MemberSlice(const BatchSlice& batch, uint64_t step,
   }
   BatchSlice slice{batch.epoch, batch.first, batch.first};
   if (!counted) return slice;
-  const BatchSlice part = PartOf(batch.examples(), index, parts);
-  slice.first = batch.first + part.first;
-  slice.end = batch.first + part.end;
+  const uint64_t size = batch.examples();
+  const uint64_t all = parts * replicas;
+  slice.first = batch.first + PartOf(size, index * replicas, all).first;
+  slice.end = batch.first + PartOf(size, index * replicas + replicas - 1, all).end;
   return slice;
 }
 
@@ -49,7 +51,7 @@ BatchSlice SyncSlice(const SyncData& data, uint64_t step,
   batch.epoch = step / per_epoch;
   batch.first = step % per_epoch * data.global_batch;
   batch.end = batch.first + std::min(data.global_batch, data.train_examples - batch.first);
-  return MemberSlice(batch, step, members, rank);
+  return MemberSlice(batch, step, members, rank, data.replicas);
 }
 
 }  // namespace weir

@@ -21,12 +21,15 @@ struct BatchSlice {
 struct SyncData {
   uint64_t train_examples = 0;  // >= 1
   uint64_t global_batch = 0;    // >= 1
+  uint32_t replicas = 1;        // of each worker
 };
 
-// The share of `rank` in a batch that is divided among the members that count in the step, in the
-// order of their ranks, the remainder to the first. Empty for others.
+// The share of `rank` in a batch that is divided among the members that count in the step, each
+// with so many replicas, in the order of replica ids, the remainder to the first. Empty for others.
+// PartOf divides it among the worker's replicas.
 BatchSlice MemberSlice(const BatchSlice& batch, uint64_t step,
-                       const std::vector<JobInfo::Member>& members, uint32_t rank);
+                       const std::vector<JobInfo::Member>& members, uint32_t rank,
+                       uint32_t replicas);
 
 // `sync`: the share of `rank` in step `step` of the step's global batch.
 BatchSlice SyncSlice(const SyncData& data, uint64_t step,

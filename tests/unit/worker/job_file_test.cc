@@ -125,7 +125,8 @@ TEST(JobFile, WhatComesLaterIsRefusedByName) {
   EXPECT_EQ(
       MessageOf("{builtin: resnet, options: {depth: 14}}", "{plugin: ./mine.so}"),
       "job.yaml:2: model.plugin: is not supported yet: plug-ins come with a later release; use "
-      "a built-in model\njob.yaml:2: model: \"builtin\" is missing: the name of a built-in model");
+      "a built-in model\njob.yaml:2: model: expected one of \"builtin\", the name of a built-in "
+      "model, and \"replica\", that of the replica class of a program of your own");
   EXPECT_THAT(MessageOf("momentum: 0.9", "clip: {global_norm: 5}"),
               HasSubstr("optimizers.sgd.clip: is not supported yet"));
 }
@@ -168,6 +169,43 @@ TEST(JobFile, ARateMayBeScaledInAsync) {
   EXPECT_THAT(Parse(kJob, {"learning_rate_scale=1/worker"}).status(),
               HasStatus(absl::StatusCode::kInvalidArgument,
                         HasSubstr("expected one of 1/workers, 1/staleness")));
+}
+
+// No default optimizer: the class has options of its own.
+TEST(JobFile, AReplicaClassOfAProgramOfOnesOwnTakesAnyOptions) {
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const JobFile job,
+      Parse("name: own\nmodel: {replica: gan, options: {width: 32, sizes: [3, 4], kind: \"a b\"}}\n"
+            "data: {train: t, test: u, batch: {global: 8}}\nsteps: 5\nreplicas_per_worker: 3\n"
+            "device: cpu\nprecision: bf16\nlogical_devices: 2\n"));
+  EXPECT_EQ(job.spec.model().replica(), "gan");
+  EXPECT_EQ(job.spec.model().options().at("width"), "32");
+  EXPECT_EQ(job.spec.model().options().at("sizes"), "3,4");
+  EXPECT_EQ(job.spec.model().options().at("kind"), "a b");
+  EXPECT_TRUE(job.spec.optimizers().empty());
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const JobFile two,
+      Parse("name: own\nmodel: {replica: gan}\ndata: {train: t, test: u, batch: {global: 8}}\n"
+            "steps: 5\noptimizers: {g: {kind: sgd, learning_rate: 0.1}, d: {kind: adam, "
+            "learning_rate: 0.2}}\n"));
+  EXPECT_EQ(two.spec.optimizers().size(), 2u);
+  EXPECT_THAT(Parse(kJob, {"optimizers.other={kind: sgd, learning_rate: 0.1}"}).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("optimizers: the built-in models have one optimizer")));
+  EXPECT_EQ(job.spec.replicas_per_worker(), 3u);
+  EXPECT_EQ(job.spec.device(), "cpu");
+  EXPECT_EQ(job.spec.precision(), "bf16");
+  EXPECT_EQ(job.spec.logical_devices(), 2u);
+}
+
+TEST(JobFile, DevicesAndPrecisionsAreKnownWords) {
+  EXPECT_EQ(MessageOf("epochs: 4", "epochs: 4\ndevice: gpu"),
+            "job.yaml:11: device: expected one of auto, cpu, cuda, found \"gpu\"; did you mean "
+            "\"cpu\"?");
+  EXPECT_THAT(MessageOf("epochs: 4", "epochs: 4\nprecision: f16"),
+              HasSubstr("precision: expected one of f32, bf16, found \"f16\""));
+  EXPECT_THAT(MessageOf("workers: 2", "workers: 2\nreplicas_per_worker: 0"),
+              HasSubstr("replicas_per_worker: expected a whole number, 1 or more"));
 }
 
 TEST(JobFile, ValuesThatContradictEachOtherAreRefused) {

@@ -46,6 +46,8 @@ INSTANTIATE_TEST_SUITE_P(
         "optimizers: {a: {kind: rmsprop, learning_rate: {step: {from: 0.2, at: [1 epoch]}}}}\n",
         "model: {builtin: resnet}\nepochs: 2\nshard_bytes: 1 MiB\nmax_bytes: 2 GiB\n"
         "optimizers: {a: {kind: adagrad, learning_rate: {cosine: {from: 0.1, over: 1 epoch}}}}\n",
+        "model: {replica: gan, options: {width: 3, sizes: [3, 4], kind: \"a: b\"}}\nepochs: 2\n"
+        "replicas_per_worker: 4\ndevice: cuda\nprecision: bf16\nlogical_devices: 2\n",
         "model: {builtin: resnet}\nepochs: 2\norphan_ttl: 90 s\n"
         "optimizers: {a: {kind: adamw, learning_rate: {constant: {from: 0.1, warm_up: 9 "
         "steps}}}}\n"));

@@ -23,6 +23,15 @@ TEST(StartLine, SaysRegimeEffectiveBatchAndRate) {
             "async: 4 workers; an update takes 64 examples, of one worker; sgd: learning rate 0.1");
 }
 
+// A replica class has optimizers of its own, which the job need not name.
+TEST(StartLine, SaysHowManyReplicasAWorkerHasAndOnlyRatesOfTheJob) {
+  v1::JobSpec spec = Spec(v1::REGIME_SYNC);
+  spec.set_replicas_per_worker(2);
+  spec.clear_optimizers();
+  EXPECT_EQ(StartLine(spec),
+            "sync: 4 workers of 2 replicas; an update takes 256 examples, 64 of each worker");
+}
+
 TEST(StartLine, LeavesBackupWorkersOutOfTheEffectiveBatch) {
   v1::JobSpec spec = Spec(v1::REGIME_SYNC);
   spec.mutable_regime()->set_backup_workers(1);

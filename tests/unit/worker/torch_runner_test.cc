@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
-#include "weir/replica.h"
+#include "weir/replicator.h"
 
 namespace weir {
 namespace {
@@ -52,8 +52,9 @@ ImageBatch SomeBatch(uint64_t examples) {
 class Descent final : public GroupUpdates {
  public:
   absl::Status Update(uint32_t group, absl::Span<const PushItem> gradients,
-                      absl::Span<const PullItem> weights) override {
+                      absl::Span<const PullItem> weights, double weight) override {
     EXPECT_EQ(group, 1u);
+    weight_of_last = weight;
     for (size_t i = 0; i < gradients.size(); ++i) {
       EXPECT_EQ(gradients[i].variable, weights[i].variable);
       if (gradients[i].data == nullptr) continue;
@@ -67,8 +68,17 @@ class Descent final : public GroupUpdates {
   }
 
   int updates = 0;
+  double weight_of_last = 0;
   absl::Status result;
 };
+
+// A step of a process of one.
+absl::StatusOr<Metrics> Train(ReplicaRunner& runner, const ImageBatch& batch, uint64_t step,
+                              GroupUpdates& updates) {
+  ReplicaStep place;
+  place.step = step;
+  return runner.Train(place, {batch}, updates);
+}
 
 std::vector<char> BytesOf(ReplicaRunner& runner) {
   std::vector<char> bytes;
@@ -125,10 +135,10 @@ TEST(TorchRunner, EveryDepthTrainsAndItsLossFalls) {
                               Create(Options("resnet", {{"depth", depth}, {"width", "4"}})));
     Descent descent;
     const ImageBatch batch = SomeBatch(16);
-    WEIR_ASSERT_OK_AND_ASSIGN(const Metrics first, runner->Train(batch, 0, descent));
+    WEIR_ASSERT_OK_AND_ASSIGN(const Metrics first, Train(*runner, batch, 0, descent));
     Metrics last;
     for (uint64_t step = 1; step < 30; ++step) {
-      WEIR_ASSERT_OK_AND_ASSIGN(last, runner->Train(batch, step, descent));
+      WEIR_ASSERT_OK_AND_ASSIGN(last, Train(*runner, batch, step, descent));
     }
     EXPECT_LT(last.at("loss"), 0.8 * first.at("loss")) << depth;
     EXPECT_EQ(descent.updates, 30);
@@ -139,7 +149,7 @@ TEST(TorchRunner, FirstValuesDependOnTheSeedAlone) {
   WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create(Options("resnet", {{"width", "4"}})));
   const std::vector<char> first = BytesOf(*runner);
   Descent descent;
-  WEIR_ASSERT_OK(runner->Train(SomeBatch(8), 0, descent));
+  WEIR_ASSERT_OK(Train(*runner, SomeBatch(8), 0, descent));
   EXPECT_NE(BytesOf(*runner), first);
   WEIR_ASSERT_OK(runner->Reset());
   EXPECT_EQ(BytesOf(*runner), first);
@@ -152,7 +162,7 @@ TEST(TorchRunner, FirstValuesDependOnTheSeedAlone) {
 TEST(TorchRunner, EvaluationChangesNothing) {
   WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create(Options("resnet", {{"width", "4"}})));
   const std::vector<char> before = BytesOf(*runner);
-  WEIR_ASSERT_OK_AND_ASSIGN(const Metrics metrics, runner->Evaluate(SomeBatch(8)));
+  WEIR_ASSERT_OK_AND_ASSIGN(const Metrics metrics, runner->Evaluate({SomeBatch(8)}));
   EXPECT_GE(metrics.at("accuracy"), 0);
   EXPECT_GT(metrics.at("loss"), 0);
   EXPECT_EQ(BytesOf(*runner), before);
@@ -162,7 +172,7 @@ TEST(TorchRunner, WhatTheUpdatesRefuseEndsTheStep) {
   WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create(Options("mlp", {})));
   Descent descent;
   descent.result = absl::AbortedError("rolled back");
-  EXPECT_THAT(runner->Train(SomeBatch(8), 0, descent).status(),
+  EXPECT_THAT(Train(*runner, SomeBatch(8), 0, descent).status(),
               HasStatus(absl::StatusCode::kAborted, HasSubstr("rolled back")));
 }
 
@@ -171,9 +181,9 @@ TEST(TorchRunner, LibTorchsErrorsBecomeAStatus) {
   Descent descent;
   ImageBatch batch = SomeBatch(8);
   batch.labels[0] = 99;  // there are 4 classes
-  EXPECT_THAT(runner->Train(batch, 0, descent).status(),
-              HasStatus(absl::StatusCode::kInternal, HasSubstr("training step: ")));
-  WEIR_EXPECT_OK(runner->Train(SomeBatch(8), 1, descent));
+  EXPECT_THAT(Train(*runner, batch, 0, descent).status(),
+              HasStatus(absl::StatusCode::kInternal, HasSubstr("replica 0: training step: ")));
+  WEIR_EXPECT_OK(Train(*runner, SomeBatch(8), 1, descent));
 }
 
 TEST(TorchRunner, AWrongOptionOrModelIsRefusedByName) {
@@ -213,7 +223,7 @@ class TwoOptimizers final : public Replica {
 class Recorded final : public GroupUpdates {
  public:
   absl::Status Update(uint32_t group, absl::Span<const PushItem> gradients,
-                      absl::Span<const PullItem>) override {
+                      absl::Span<const PullItem>, double) override {
     groups.push_back(group);
     for (const PushItem& item : gradients) absent.push_back(item.data == nullptr);
     return absl::OkStatus();
@@ -224,19 +234,24 @@ class Recorded final : public GroupUpdates {
 
 TEST(TorchRunner, AModelMayHaveSeveralOptimizersAndAbsentGradients) {
   ModelRegistry models;
-  models.Add("two",
-             [](ReplicaContext& context) { return std::make_unique<TwoOptimizers>(context); });
-  WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, CreateTorchRunner(models, Options("two", {})));
+  models.Add("two", ReplicaClassOf<TwoOptimizers>());
+  TorchRunnerOptions options = Options("two", {});
+  EXPECT_THAT(CreateTorchRunner(models, options).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument,
+                        "optimizers.sgd: the model has no optimizer of this name; it has first, "
+                        "second"));
+  options.spec.clear_optimizers();
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, CreateTorchRunner(models, options));
   const Declaration& declaration = runner->declaration();
   ASSERT_EQ(declaration.groups.size(), 2u);
   EXPECT_EQ(declaration.groups[0].learning_rate.base, 0.5);
   EXPECT_TRUE(std::holds_alternative<Adam>(declaration.groups[0].optimizer));
   Recorded recorded;
-  WEIR_ASSERT_OK(runner->Train(SomeBatch(4), 0, recorded));
+  WEIR_ASSERT_OK(Train(*runner, SomeBatch(4), 0, recorded));
   EXPECT_THAT(recorded.groups, testing::ElementsAre(1, 2));
   EXPECT_THAT(recorded.absent, testing::ElementsAre(false, false, true, true));
   EXPECT_THAT(
-      runner->Evaluate(SomeBatch(4)).status(),
+      runner->Evaluate({SomeBatch(4)}).status(),
       HasStatus(absl::StatusCode::kNotFound, "no tensor \"missing\" here; there is: image, label"));
 }
 

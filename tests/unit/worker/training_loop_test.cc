@@ -13,6 +13,7 @@
 #include "tests/support/manual_executor.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_folder.h"
+#include "worker/training_steps.h"
 
 namespace weir {
 namespace {
@@ -67,6 +68,10 @@ class FakeSession final : public JobSession {
     return result;
   }
   absl::StatusOr<TakenRanges> TakeRanges(uint64_t, absl::Duration) override {
+    if (dry > 0) {
+      --dry;
+      return TakenRanges{{}, false};
+    }
     if (ranges.empty()) return TakenRanges{{}, true};
     TakenRanges taken{{ranges.front()}, false};
     ranges.erase(ranges.begin());
@@ -91,6 +96,7 @@ class FakeSession final : public JobSession {
   std::function<void(const std::string&)> at_barrier;
   double alike = 1;  // members that bring to a barrier what this one brings
   std::vector<DataRange> ranges;
+  int dry = 0;  // requests for ranges that find none for now
   std::vector<Progress> reported;
   std::vector<uint64_t> barrier_steps;
 
@@ -114,6 +120,7 @@ class FakeClient final : public ParameterClient {
     std::memcpy(into[0].data, &weight, sizeof(weight));
     PullStats stats;
     stats.slowest_step = slowest_step;
+    stats.group_steps = group_steps;
     return stats;
   }
   absl::StatusOr<PushStats> Push(absl::Span<const PushItem>, const PushOptions& options) override {
@@ -147,11 +154,13 @@ class FakeClient final : public ParameterClient {
   }
 
   float weight = 0;
+  // What a pull tells.
+  std::vector<uint64_t> group_steps;
+  uint64_t slowest_step = 0;
   std::vector<PushOptions> pushes;
   std::vector<bool> absent;
   std::function<absl::Status(const PushOptions&)> before_push;
   std::function<void(const PushOptions&, PushStats&)> answer;
-  uint64_t slowest_step = 0;
 
  private:
   Calls& calls_;
@@ -168,6 +177,7 @@ class FakeRunner final : public ReplicaRunner {
     declaration_.groups.resize(1);
   }
 
+  uint32_t replicas() const override { return 1; }
   const Declaration& declaration() const override { return declaration_; }
   absl::Status Reset() override {
     weight = 100;
@@ -176,25 +186,46 @@ class FakeRunner final : public ReplicaRunner {
   std::vector<PullItem> Storage() override {
     return {{0, &weight, sizeof(weight)}, {1, &counter, sizeof(counter)}};
   }
-  absl::StatusOr<Metrics> Train(const ImageBatch& batch, uint64_t, GroupUpdates& updates) override {
-    trained.push_back(batch.examples);
+  void Land(absl::Span<const PullItem>) override {}
+  std::vector<PushItem> State() override { return {{1, &counter, sizeof(counter)}}; }
+  void KeepState() override { kept_ = counter; }
+  void RestoreState() override { counter = kept_; }
+  absl::StatusOr<Metrics> Train(const ReplicaStep& step, absl::Span<const ImageBatch> batches,
+                                GroupUpdates& updates) override {
+    steps.push_back(step);
+    trained.push_back(batches[0].examples);
     const float gradient = 1;
-    const PushItem push{0, &gradient, sizeof(gradient)};
+    const bool absent = batches[0].examples == 0;
+    const PushItem push{0, absent ? nullptr : &gradient, absent ? 0 : sizeof(gradient)};
     const PullItem pull{0, &weight, sizeof(weight)};
-    const absl::Status status = updates.Update(1, {push}, {pull});
+    const absl::Status status =
+        updates.Update(1, {push}, {pull}, static_cast<double>(batches[0].examples));
     if (!status.ok()) return status;
     counter += 1;
     return Metrics{{"loss", weight}};
   }
-  absl::StatusOr<Metrics> Evaluate(const ImageBatch&) override {
+  absl::Status Loop(TrainingSteps& steps) override {
+    if (loop) {
+      loop(steps);
+    } else {
+      while (steps.Next()) steps.Log(steps.Step());
+    }
+    return loop_status;
+  }
+  absl::StatusOr<Metrics> Evaluate(absl::Span<const ImageBatch>) override {
+    counter = -1;
     return Metrics{{"accuracy", 0.5}};
   }
 
   float weight = 0;
   float counter = 0;
   std::vector<uint64_t> trained;
+  std::vector<ReplicaStep> steps;
+  std::function<void(TrainingSteps&)> loop;  // of the model's own
+  absl::Status loop_status;
 
  private:
+  float kept_ = 0;
   Declaration declaration_;
 };
 
@@ -323,17 +354,37 @@ TEST_F(TrainingLoopTest, AStepWithoutExamplesIsPushedAsAbsent) {
   EXPECT_EQ(Run().status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(client_.absent, ElementsAre(true, true));
   EXPECT_EQ(client_.pushes[0].weight, 0);
-  EXPECT_TRUE(runner_.trained.empty());
+  EXPECT_THAT(runner_.trained, ElementsAre(0, 0));
+}
+
+// Ranks 0, 3 and 5, of which 5 joins with step 2.
+TEST_F(TrainingLoopTest, AStepKnowsItsPlaceAmongTheReplicasInSync) {
+  session_.info.rank = 3;
+  session_.info.members = {{0, 0}, {3, 0}, {5, 2}};
+  session_.info.initialiser = false;
+  session_.info.state = JobState::kRunning;
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kUnavailable);  // as above
+  ASSERT_EQ(runner_.steps.size(), 3u);
+  EXPECT_EQ(runner_.steps[0].first_replica, 3u);
+  EXPECT_EQ(runner_.steps[0].first_index, 1u);
+  EXPECT_EQ(runner_.steps[1].replicas_in_sync, 2u);
+  EXPECT_EQ(runner_.steps[2].replicas_in_sync, 3u);
+  runner_.steps.clear();
+  spec_.mutable_regime()->set_kind(v1::REGIME_ASYNC);
+  session_.ranges = {{0, 0, 8}};
+  (void)Run();
+  EXPECT_EQ(runner_.steps[0].replicas_in_sync, 1u);
 }
 
 TEST_F(TrainingLoopTest, AJoinerStartsWithItsFirstStepAndTheGroupStepsOfThen) {
   session_.info.initialiser = false;
   session_.info.state = JobState::kRunning;
   session_.info.members = {{0, 2}};
+  client_.group_steps = {0, 7};  // the group is not updated once a step
   WEIR_ASSERT_OK(Run());
   ASSERT_EQ(client_.pushes.size(), 1u);
   EXPECT_EQ(client_.pushes[0].step, 2u);
-  EXPECT_EQ(client_.pushes[0].group_step, 2u);
+  EXPECT_EQ(client_.pushes[0].group_step, 7u);
   EXPECT_THAT(calls_, Contains("pull 2"));
 }
 
@@ -376,6 +427,85 @@ TEST_F(TrainingLoopTest, AnEvaluationIsDividedAmongThoseThatHaveRunItsSteps) {
   session_.info.members = {{0, 0}, {1, 3}};
   WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
   EXPECT_EQ(summary.test_accuracy, 0.5);
+}
+
+// Two steps in a turn of the loop, of which the second is logged; the job has three.
+TEST_F(TrainingLoopTest, AModelsOwnLoopTakesTheStepsAndLearnsWhereTheyEnd) {
+  spec_.set_log_every(1);
+  std::vector<absl::Status> statuses;
+  runner_.loop = [&](TrainingSteps& steps) {
+    while (steps.Next()) {
+      statuses.push_back(steps.Step().status());
+      const absl::StatusOr<Metrics> second = steps.Step();
+      statuses.push_back(second.status());
+      steps.Log(second);
+    }
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_EQ(summary.steps, 3u);
+  ASSERT_EQ(statuses.size(), 4u);
+  EXPECT_EQ(statuses[3].code(), absl::StatusCode::kOutOfRange);
+  std::vector<size_t> logged;
+  for (const Progress& progress : session_.reported) logged.push_back(progress.metrics.size());
+  EXPECT_THAT(logged, ElementsAre(0, 1, 0));
+}
+
+// The loop goes on stepping after an error, and ends as if it had looked.
+TEST_F(TrainingLoopTest, AnErrorOfAStepSticksAndIsReportedWhateverTheLoopDoes) {
+  client_.before_push = [&](const PushOptions& options) -> absl::Status {
+    return options.step == 1 ? absl::InternalError("broken") : absl::OkStatus();
+  };
+  int turns = 0;
+  runner_.loop = [&](TrainingSteps& steps) {
+    while (steps.Next()) {
+      ++turns;
+      for (int i = 0; i < 3; ++i) (void)steps.Step();
+    }
+  };
+  EXPECT_THAT(Run().status(), HasStatus(absl::StatusCode::kInternal, "broken"));
+  EXPECT_EQ(turns, 1);
+  EXPECT_EQ(client_.pushes.size(), 1u);
+}
+
+TEST_F(TrainingLoopTest, ALoopThatThrowsOrReturnsEarlyIsAnError) {
+  runner_.loop = [](TrainingSteps& steps) {
+    if (steps.Next()) (void)steps.Step();
+  };
+  EXPECT_THAT(Run().status(),
+              HasStatus(absl::StatusCode::kFailedPrecondition,
+                        "the model's Loop has returned after step 1: it goes on until Next is "
+                        "false"));
+  runner_.loop_status = absl::InternalError("the model's Loop: it threw");
+  EXPECT_EQ(Run().status(), runner_.loop_status);
+}
+
+TEST_F(TrainingLoopTest, ALoopIsEnteredAnewAfterARollback) {
+  int entered = 0;
+  runner_.loop = [&](TrainingSteps& steps) {
+    ++entered;
+    while (steps.Next()) (void)steps.Step();
+  };
+  client_.before_push = [&](const PushOptions& options) -> absl::Status {
+    if (options.step != 1 || session_.info.attempt > 0) return absl::OkStatus();
+    session_.info.attempt = 1;
+    return absl::AbortedError("rolled back");
+  };
+  WEIR_ASSERT_OK(Run());
+  EXPECT_EQ(entered, 2);
+}
+
+// The steps of 8, 16 and 20 examples in one turn: what falls due within it comes once, after it.
+TEST_F(TrainingLoopTest, WhatFallsDueWithinATurnOfTheLoopIsDoneBetweenTurns) {
+  spec_.mutable_length()->set_epochs(2);
+  spec_.mutable_evaluate()->mutable_every()->set_examples(8);
+  runner_.loop = [&](TrainingSteps& steps) {
+    while (steps.Next()) {
+      for (int i = 0; i < 3; ++i) (void)steps.Step();
+    }
+  };
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(calls_, AllOf(Contains("pull 3"), Not(Contains("pull 1")), Not(Contains("pull 2")),
+                            Not(Contains("pull 4")), Not(Contains("pull 5"))));
 }
 
 TEST_F(TrainingLoopTest, AsyncTakesRangesUntilTheDataEnds) {
@@ -545,6 +675,39 @@ TEST_F(TrainingLoopTest, ABoundedWorkerBeginsWhereTheSlowestIsAndSaysWhenItHasFi
                           "barrier saved", "pull 0", "barrier evaluate-final", "leave finished"));
   ASSERT_EQ(client_.pushes.size(), 3u);
   EXPECT_EQ(client_.pushes[0].step, 7u);
+}
+
+// 8, 8 and 4 examples, and two steps before them in which others hold all that is left.
+TEST_F(TrainingLoopTest, ABoundedWorkerWithoutDataPushesItsStepsWithoutTheModel) {
+  spec_.mutable_regime()->set_kind(v1::REGIME_BOUNDED_STALENESS);
+  spec_.mutable_regime()->set_bounded_staleness(3);
+  session_.ranges = {{0, 0, 20}};
+  session_.dry = 2;
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(client_.absent, ElementsAre(true, true, false, false, false));
+  EXPECT_THAT(runner_.trained, ElementsAre(8, 8, 4));
+  EXPECT_EQ(runner_.steps[0].step, 2u);
+  EXPECT_EQ(client_.pushes[0].weight, 0);
+  EXPECT_EQ(client_.weight, 97);
+  EXPECT_EQ(runner_.weight, 97);
+}
+
+// Ranks 1 and 3 are a group, of which 3 joins with step 1.
+TEST_F(TrainingLoopTest, InSyncGroupsThoseOfTheGroupAreInSync) {
+  spec_.set_workers(4);
+  spec_.mutable_regime()->set_kind(v1::REGIME_SYNC_GROUPS);
+  spec_.mutable_regime()->set_sync_group_size(2);
+  session_.info.rank = 3;
+  session_.info.members = {{0, 0, 0}, {1, 0, 1}, {2, 0, 0}, {3, 1, 1}};
+  session_.info.initialiser = false;
+  session_.info.state = JobState::kRunning;
+  session_.ranges = {{0, 0, 20}};
+  (void)Run();
+  ASSERT_FALSE(runner_.steps.empty());
+  EXPECT_EQ(runner_.steps[0].step, 1u);
+  EXPECT_EQ(runner_.steps[0].first_replica, 3u);
+  EXPECT_EQ(runner_.steps[0].first_index, 1u);
+  EXPECT_EQ(runner_.steps[0].replicas_in_sync, 2u);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "weir/nest.h"
 #include "weir/optimizer.h"
 #include "weir/options.h"
+#include "weir/step_context.h"
 
 namespace weir {
 
@@ -37,20 +38,24 @@ class ReplicaContext {
 
   const Options& options() const;
   const ExampleShape& example_shape() const;
-  torch::Device device() const { return torch::kCPU; }
+  torch::Device device() const;  // logical device 0
+  // Of those that the job gives each replica. Throws StepError: InvalidArgument - there is none.
+  torch::Device LogicalDevice(uint32_t logical) const;
 
-  // Moves the module to device() and makes its parameters variables "name/...", its buffers state.
-  // Every replica of the job starts from equal values. Throws StepError: InvalidArgument - the name
-  // is taken, or a dtype that no variable can have.
+  // Moves the module to a logical device and makes its parameters variables "name/...", its buffers
+  // state. Every replica of the job starts from equal values. A parameter that is registered twice
+  // (tied) is one variable; one that needs no gradient is state, and the lowest rank's is kept.
+  // Throws StepError: InvalidArgument - the name is taken, a dtype that no variable can have, or a
+  // tensor that shares memory with another.
   template <typename Holder>
-  Holder Add(const std::string& name, Holder module) {
-    AddModule(name, module.ptr());
+  Holder Add(const std::string& name, Holder module, uint32_t logical_device = 0) {
+    AddModule(name, module.ptr(), logical_device);
     return module;
   }
 
-  // Hands parameters of added modules to an optimizer on the servers. What the job file says under
-  // this name replaces the options. Throws StepError: InvalidArgument - a parameter that is not
-  // part of an added module, or has an optimizer already.
+  // Hands parameters of added modules to an optimizer on the servers, but for those that need no
+  // gradient. What the job file says under this name replaces the options. Throws StepError:
+  // InvalidArgument - a parameter that is not part of an added module, or has an optimizer already.
   Optimizer WrapOptimizer(const std::string& name, const std::vector<torch::Tensor>& parameters,
                           const torch::optim::SGDOptions& options);
   Optimizer WrapOptimizer(const std::string& name, const std::vector<torch::Tensor>& parameters,
@@ -66,20 +71,10 @@ class ReplicaContext {
   Optimizer WrapJobOptimizer(const std::vector<torch::Tensor>& parameters);
 
  private:
-  void AddModule(const std::string& name, std::shared_ptr<torch::nn::Module> module);
+  void AddModule(const std::string& name, std::shared_ptr<torch::nn::Module> module,
+                 uint32_t logical_device);
 
   ReplicaParts& parts_;
-};
-
-// One call of a step function. Used from one thread.
-class StepContext {
- public:
-  explicit StepContext(uint64_t step) : step_(step) {}
-
-  uint64_t step() const { return step_; }
-
- private:
-  const uint64_t step_;
 };
 
 // One copy of a model with its step functions. Built, used and destroyed by one thread.
@@ -88,10 +83,12 @@ class Replica {
   virtual ~Replica() = default;
 
   // A training step on a batch: "image" (examples x channels x height x width), "label" (examples).
-  // Steps every optimizer. Returns named scalars, means over the batch: the metrics.
-  virtual Nest Train(StepContext& context, const Nest& batch) = 0;
-  // Without gradients and in evaluation mode; returns means over the batch.
-  virtual Nest Evaluate(StepContext& context, const Nest& batch) = 0;
+  // Empty where a step has fewer examples than there are replicas: what it gives counts nothing
+  // then. The named scalars that it returns, means over the batch, are the metrics.
+  // Not called where the class has a Loop of its own that does not.
+  virtual Nest Train(StepContext& context, const Nest& batch);
+  // Without gradients and in evaluation mode; returns means over the batch. Nothing by default.
+  virtual Nest Evaluate(StepContext& context, const Nest& batch);
 };
 
 }  // namespace weir

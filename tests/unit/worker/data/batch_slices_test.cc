@@ -37,6 +37,14 @@ TEST(SyncSlice, GivesTheRemainderToTheFirst) {
   ExpectSlice(SyncSlice(kData, 0, members, 5), 0, 6, 8);
 }
 
+// 6 over four replicas are 2, 2, 1 and 1.
+TEST(SyncSlice, DividesAmongTheReplicasOfTheMembers) {
+  const SyncData six = {20, 6, 2};
+  const std::vector<JobInfo::Member> members = {{0, 0}, {1, 0}};
+  ExpectSlice(SyncSlice(six, 0, members, 0), 0, 0, 4);
+  ExpectSlice(SyncSlice(six, 0, members, 1), 0, 4, 6);
+}
+
 TEST(SyncSlice, CountsAMemberFromItsFirstStepOn) {
   const Members members = {{0, 0}, {1, 2}};
   ExpectSlice(SyncSlice(kData, 1, members, 0), 0, 8, 16);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replicas of one's own in several worker processes.
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "tests/support/idx_files.h"
+#include "tests/support/process_cluster.h"
+#include "tests/support/saved_checkpoint.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
+
+namespace weir {
+namespace {
+
+
+constexpr absl::Duration kLong = absl::Minutes(2);
+
+constexpr char kJob[] = R"(name: probe
+model: {replica: probe}
+data:
+  train: train-images-idx3-ubyte
+  test: t10k-images-idx3-ubyte
+  batch: {global: 8}
+workers: 2
+replicas_per_worker: 2
+regime: sync
+epochs: 1
+)";
+
+class WorkerReplicas : public testing::Test {
+ protected:
+  void SetUp() override {
+    WriteIdxFiles(folder_.path(), 64, 8);
+    std::ofstream(folder_ / "job.yaml") << kJob;
+    ProcessCluster::Options options;
+    options.servers = 2;
+    options.folder = folder_.path();
+    options.coordinator_flags = {"--lease-ms", "3000", "--heartbeat-ms", "100"};
+    WEIR_ASSERT_OK_AND_ASSIGN(cluster_, ProcessCluster::Start(options));
+  }
+
+  void StartWorker(const std::string& name, const std::vector<std::string>& settings) {
+    std::vector<std::string> flags = {"--coordinator", cluster_->coordinator(),
+                                      "--job",         folder_ / "job.yaml",
+                                      "--run-dir",     folder_ / "run"};
+    for (const std::string& setting : settings) flags.insert(flags.end(), {"--set", setting});
+    WEIR_ASSERT_OK(cluster_->StartProgram(name, "probe-replica", flags));
+  }
+
+  void AwaitSuccess(const std::string& name) {
+    WEIR_ASSERT_OK_AND_ASSIGN(const ExitState ended, cluster_->WaitForExit(name, kLong));
+    ASSERT_TRUE(ended.ok()) << ended.ToString() << "\n" << cluster_->Output(name);
+  }
+
+  // The first step of a worker that trains.
+  uint64_t AwaitFirstStep(const std::string& name) {
+    const auto line = cluster_->WaitForLine(name, "training attempt=", kLong);
+    EXPECT_THAT(line, IsOk());
+    if (!line.ok()) return 0;
+    uint64_t step = 0;
+    EXPECT_EQ(std::sscanf(std::strstr(line->c_str(), " step="), " step=%lu", &step), 1) << *line;
+    return step;
+  }
+
+  TempFolder folder_;
+  std::unique_ptr<ProcessCluster> cluster_;
+};
+
+float ValueOf(const SavedCheckpoint& saved, const std::string& variable) {
+  float value = 0;
+  const std::string& weights = saved.variables.at(variable).weights;
+  EXPECT_EQ(weights.size(), sizeof(value));
+  std::memcpy(&value, weights.data(), std::min(weights.size(), sizeof(value)));
+  return value;
+}
+
+class UnequallyOften : public WorkerReplicas, public testing::WithParamInterface<std::string> {};
+
+// One optimizer is updated five times for every time of the other, within a step or in steps of its
+// own, so that where the groups stand does not follow from the step. Stopped when both train.
+TEST_P(UnequallyOften, AJoinerTakesUpEachGroupWhereItStands) {
+  const std::vector<std::string> settings = {"min_workers=1", "epochs=100000", "log_every=1",
+                                             absl::StrCat("model.options.step=", GetParam())};
+  StartWorker("a", settings);
+  EXPECT_EQ(AwaitFirstStep("a"), 0u);
+  WEIR_ASSERT_OK(cluster_->WaitForLine("a", "samples/s", kLong));
+  StartWorker("b", settings);
+  EXPECT_GT(AwaitFirstStep("b"), 0u);
+  WEIR_ASSERT_OK(cluster_->WaitForLine("b", "samples/s", kLong));
+  WEIR_ASSERT_OK(cluster_->StartProgram(
+      "stop", "weir", {"stop", "probe", "--coordinator", cluster_->coordinator()}));
+  for (const char* name : {"stop", "a", "b"}) AwaitSuccess(name);
+
+  WEIR_ASSERT_OK(cluster_->WaitForLine("coordinator", "job ends", kLong));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto saved,
+                            ReadSavedCheckpoint(folder_ / "coordinator", "probe"));
+  const uint64_t steps = saved.manifest.step();
+  const bool in_turns = GetParam() == "in-turns";
+  const uint64_t seldom = in_turns ? steps / 6 : steps;
+  const uint64_t often = in_turns ? steps - seldom : 5 * steps;
+  EXPECT_EQ(ValueOf(saved, "often/value"), -static_cast<float>(often));
+  EXPECT_EQ(ValueOf(saved, "seldom/value"), -static_cast<float>(seldom));
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, UnequallyOften, testing::Values("in-turns"), [](const auto& info) {
+  return info.param == "in-turns" ? "InTurns" : "FiveToOne";
+});
+
+}  // namespace
+}  // namespace weir

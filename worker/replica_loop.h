@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/torch_replica.h"
+#include "worker/training_steps.h"
+
+namespace weir {
+
+// What a Replicator works on. Used from the thread of the loop.
+class ReplicaLoop {
+ public:
+  virtual ~ReplicaLoop() = default;
+
+  virtual bool Next() = 0;
+  virtual absl::StatusOr<std::vector<Nest>> RunStep(const TorchReplica::StepFunction& function) = 0;
+  virtual void Log(const std::vector<Nest>& outputs) = 0;
+  // Between steps: `function` on each local replica's value; what it gives is equal on all.
+  virtual absl::StatusOr<Nest> Collect(
+      const std::vector<Nest>& values,
+      const std::function<Nest(StepContext&, const Nest&)>& function) = 0;
+  virtual ReplicaStep Place() const = 0;
+  virtual uint32_t replicas() const = 0;
+};
+
+}  // namespace weir

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "worker/data/batch.h"
+#include "worker/model_registry.h"
+#include "worker/replica_parts.h"
+#include "worker/replica_runner.h"
+
+namespace weir {
+
+// Means over several batches, each counted by its weight.
+class MetricsMean {
+ public:
+  void Add(const Metrics& metrics, double weight);
+  Metrics Means() const;
+
+ private:
+  std::map<std::string, std::pair<double, double>> sums_;  // of weighted values, of weights
+};
+
+// Runs a function of the user's and turns what it throws into a status.
+absl::Status CatchErrors(absl::string_view what, const std::function<void()>& function);
+
+// The named scalars of what a step returns.
+Metrics ScalarsOf(const Nest& nest);
+
+// One replica with its thread's share of a step. Built, used and destroyed by one thread.
+class TorchReplica {
+ public:
+  using StepFunction = std::function<Nest(Replica&, StepContext&, const Nest&)>;
+
+  // `bf16`: steps compute in bfloat16 where LibTorch's autocast says that this is safe.
+  TorchReplica(ReplicaParts parts, bool bf16) : parts_(std::move(parts)), bf16_(bf16) {}
+
+  // Anew, under the default generator's seed.
+  absl::Status Build(const ReplicaFactory& factory, uint64_t seed);
+  void Destroy();
+
+  struct Step {
+    uint64_t step = 0;
+    uint64_t seed = 0;  // of rng()
+    GroupUpdates* updates = nullptr;
+  };
+  // The output is in output() then.
+  absl::Status Train(const StepFunction& function, const Step& step, const ImageBatch& batch);
+  absl::Status Evaluate(const ImageBatch& batch);
+  // Between steps: what the function says to the other replicas, without a batch.
+  absl::Status Collect(uint64_t next_step, const std::function<Nest(StepContext&)>& function);
+
+  const ReplicaParts& parts() const { return parts_; }
+  const Nest& output() const { return output_; }
+  double weight() const { return parts_.step.weight; }
+
+ private:
+  absl::Status Run(absl::string_view what, const StepFunction& function, const ImageBatch& batch);
+  void BeginStep(uint64_t step, double weight);
+
+  ReplicaParts parts_;
+  const bool bf16_;
+  std::unique_ptr<Replica> replica_;
+  Nest output_;
+};
+
+}  // namespace weir
