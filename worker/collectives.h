@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "weir/reduce.h"
 #include "weir/variable.h"
@@ -35,9 +36,13 @@ class Collectives {
   virtual ~Collectives() = default;
 
   virtual uint32_t replica_id() const = 0;  // of all
+  // As this worker knows them; after Assemble or Run, as all know them until the step's end.
   virtual uint32_t num_replicas_in_sync() const = 0;
   // This replica's place among those in sync, in the order of ids.
   virtual uint32_t index() const = 0;
+
+  // Blocks until all have called, once a step; needs no call before Run. Errors: those of Run.
+  virtual absl::Status Assemble() = 0;
 
   // Blocks until all have called; all get the same result. kGather: [replicas in sync] x data, in
   // the order of ids. Errors: InvalidArgument - the others call something else (names two replicas
@@ -59,9 +64,13 @@ class ProcessCollectives {
  public:
   virtual ~ProcessCollectives() = default;
 
-  // `data`: kGather - the blocks of the process's
-  // replicas in the order of ids; else one block, reduced already, `call.weight` being the sum over
-  // its replicas.
+  // The first collective of a step: the ranks of the processes that take part in it, in order. One
+  // that leaves later fails the step.
+  virtual absl::StatusOr<std::vector<uint32_t>> CallRoll(const CollectivePlace& place) = 0;
+
+  // `data`: kGather - the blocks of the process's replicas in the order of ids; else one block,
+  // reduced already, `call.weight` being the sum over its replicas. Errors: those of
+  // ParameterClient::Reduce.
   virtual absl::Status Run(const CollectiveCall& call, const CollectivePlace& place,
                            absl::Span<const std::byte> data, std::vector<std::byte>& result) = 0;
 };

@@ -86,18 +86,43 @@ LocalCollectives::LocalCollectives(ReplicaMeeting& meeting) : meeting_(meeting) 
 }
 
 void LocalCollectives::BeginStep(const Step& step) {
-  // A step that is repeated starts from the same number again.
-  if (before_) ordinals_before_ = ordinal_;
-  if (step.step != step_.step) ordinals_before_ = 0;
-  step_ = step;
+  Begin(step);
   before_ = false;
-  ordinal_ = ordinals_before_;
 }
 
 void LocalCollectives::BeginBefore(const Step& step) {
-  if (!before_ || step.step != step_.step) ordinal_ = 0;
-  step_ = step;
+  Begin(step);
   before_ = true;
+}
+
+// A step that is repeated starts anew.
+void LocalCollectives::Begin(const Step& step) {
+  if (before_ && step.step == step_.step && step.attempt == step_.attempt) return;
+  step_ = step;
+  ordinal_ = 0;
+  assembled_ = false;
+}
+
+absl::Status LocalCollectives::Handle::Assemble() {
+  // Without others there is nothing to learn. Which it is does not change within a step.
+  if (owner_.step_.others == nullptr) return absl::OkStatus();
+  return owner_.meeting_.Meet(
+      replica_, "who takes part", nullptr,
+      [&](absl::Span<const void* const>) { return owner_.AssembleForAll(); });
+}
+
+// A roll call, so that all count the same ones: their views may differ when one has just left.
+absl::Status LocalCollectives::AssembleForAll() {
+  if (assembled_ || step_.others == nullptr) return absl::OkStatus();
+  WEIR_ASSIGN_OR_RETURN(const std::vector<uint32_t> ranks,
+                        step_.others->CallRoll({step_.step, ordinal_++}));
+  const uint32_t rank = step_.first_id / meeting_.replicas();
+  const auto before =
+      std::count_if(ranks.begin(), ranks.end(), [&](uint32_t other) { return other < rank; });
+  step_.first_index = static_cast<uint32_t>(before) * meeting_.replicas();
+  step_.replicas_in_sync = static_cast<uint32_t>(ranks.size()) * meeting_.replicas();
+  assembled_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status LocalCollectives::Handle::Run(const CollectiveCall& call,
@@ -129,16 +154,20 @@ absl::Status LocalCollectives::RunForAll(absl::Span<const void* const> contribut
   WEIR_RETURN_IF_ERROR(CheckSource(call));
   if (step_.others == nullptr && step_.replicas_in_sync != contributions.size()) {
     return absl::UnimplementedError(
-        absl::StrCat(Describe(call), ": collectives between workers come with a later release; ",
-                     "train with workers: 1, or in async"));
+        absl::StrCat(Describe(call), ": collectives between the workers of a sync group come with ",
+                     "a later release; train in sync, or in async"));
   }
+  WEIR_RETURN_IF_ERROR(AssembleForAll());
   std::vector<std::byte> mine;
   if (call.op == ReduceOp::kGather) {
     mine = Gathered(contributions);
   } else if (call.op == ReduceOp::kBroadcast) {
+    // Nothing, where the source is elsewhere.
     const uint32_t source = call.source - step_.first_id;
-    const auto data = At(contributions[source < contributions.size() ? source : 0]).data;
-    mine.assign(data.begin(), data.end());
+    if (source < contributions.size()) {
+      const auto data = At(contributions[source]).data;
+      mine.assign(data.begin(), data.end());
+    }
   } else {
     std::vector<Contribution> parts;
     call.weight = 0;
@@ -149,10 +178,9 @@ absl::Status LocalCollectives::RunForAll(absl::Span<const void* const> contribut
     mine.resize(call.bytes());
     Combine(call.op, call.dtype, call.bytes() / SizeOf(call.dtype), parts, mine.data());
   }
-  const uint32_t ordinal = ordinal_++;
   if (step_.others != nullptr) {
     std::vector<std::byte> all;
-    WEIR_RETURN_IF_ERROR(step_.others->Run(call, {step_.step, ordinal}, mine, all));
+    WEIR_RETURN_IF_ERROR(step_.others->Run(call, {step_.step, ordinal_++}, mine, all));
     mine = std::move(all);
   }
   for (const void* each : contributions) At(each).result = mine;

@@ -16,6 +16,7 @@ class LocalCollectives {
  public:
   struct Step {
     uint64_t step = 0;
+    uint64_t attempt = 0;      // of the job
     uint32_t first_id = 0;     // of this process's replicas
     uint32_t first_index = 0;  // their place among all replicas in sync
     uint32_t replicas_in_sync = 1;
@@ -38,6 +39,7 @@ class LocalCollectives {
     uint32_t replica_id() const override { return owner_.step_.first_id + replica_; }
     uint32_t num_replicas_in_sync() const override { return owner_.step_.replicas_in_sync; }
     uint32_t index() const override { return owner_.step_.first_index + replica_; }
+    absl::Status Assemble() override;
     absl::Status Run(const CollectiveCall& call, absl::Span<const std::byte> data,
                      std::vector<std::byte>& result) override;
 
@@ -46,16 +48,18 @@ class LocalCollectives {
     const uint32_t replica_;
   };
 
+  void Begin(const Step& step);
   // By the last to come: `contributions` are those of all.
+  absl::Status AssembleForAll();
   absl::Status RunForAll(absl::Span<const void* const> contributions);
   absl::Status CheckSource(const CollectiveCall& call) const;
 
   ReplicaMeeting& meeting_;
   std::vector<Handle> handles_;
   Step step_;
-  uint32_t ordinal_ = 0;  // of the next collective of the step; touched in meetings only
-  bool before_ = false;   // the step that is next
-  uint32_t ordinals_before_ = 0;
+  uint32_t ordinal_ = 0;    // of the next collective of the step; touched in meetings only
+  bool before_ = false;     // the step that is next
+  bool assembled_ = false;  // the others of the step are known
 };
 
 }  // namespace weir

@@ -85,11 +85,14 @@ void StepContext::SetWeight(double weight) {
   parts_.weight = weight;
 }
 
+void StepContext::CheckInTouch() const {
+  if (parts_.in_touch) return;
+  throw StepError(absl::FailedPreconditionError("a collective outside of a training step"));
+}
+
 torch::Tensor StepContext::Run(const torch::Tensor& tensor, ReduceOp op, uint32_t source,
                                const std::string& name, double weight) {
-  if (!parts_.in_touch) {
-    throw StepError(absl::FailedPreconditionError("a collective outside of a training step"));
-  }
+  CheckInTouch();
   parts_.weight_used = true;
   const torch::Tensor mine = tensor.detach().to(torch::kCPU).contiguous();
   CollectiveCall call;
@@ -151,6 +154,9 @@ Nest StepContext::Broadcast(const Nest& nest, uint32_t source, const std::string
 
 // This replica's rows of every tensor; `size`: how many there are in all.
 Nest StepContext::PartOf(const Nest& items, int64_t& size) const {
+  CheckInTouch();
+  const absl::Status assembled = parts_.collectives->Assemble();
+  if (!assembled.ok()) throw StepError(assembled);
   size = -1;
   items.ForEach([&](const std::string& path, const torch::Tensor& tensor) {
     const int64_t rows = tensor.dim() == 0 ? -1 : tensor.size(0);

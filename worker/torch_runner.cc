@@ -60,7 +60,8 @@ Nest CallTrain(Replica& replica, StepContext& context, const Nest& input) {
 }
 
 LocalCollectives::Step CollectivesOf(const ReplicaStep& step) {
-  return {step.step, step.first_replica, step.first_index, step.replicas_in_sync, step.others};
+  return {step.step,        step.attempt,          step.first_replica,
+          step.first_index, step.replicas_in_sync, step.others};
 }
 
 class TorchRunner final : public ReplicaRunner, public ReplicaLoop {

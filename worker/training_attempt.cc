@@ -65,6 +65,7 @@ TrainingAttempt::TrainingAttempt(TrainingParts& parts, const JobInfo& info)
       bounded_(parts.spec.regime().kind() == v1::REGIME_BOUNDED_STALENESS),
       timeout_(absl::Milliseconds(parts.spec.step_timeout_ms())),
       updates_(parts.client, info.resume_group_steps, PerWorkerBatch(parts.spec), timeout_),
+      collectives_(parts.client, {info.rank, parts.runner.replicas(), timeout_}),
       evaluation_(parts),
       first_step_(FirstStep(info, parts.spec)),
       step_(first_step_) {}
@@ -195,9 +196,15 @@ absl::StatusOr<Metrics> TrainingAttempt::Step() {
 
 absl::StatusOr<Metrics> TrainingAttempt::TrainStep(const FeedItem& item) {
   BeginStep(item);
-  WEIR_ASSIGN_OR_RETURN(Metrics metrics,
-                        parts_.runner.Train(Place(), BatchesOf(item.slice), updates_));
-  EndStep(item);
+  const std::vector<ImageBatch> batches = BatchesOf(item.slice);
+  absl::StatusOr<Metrics> metrics = parts_.runner.Train(Place(), batches, updates_);
+  // Where a worker has left in the middle of it, the others have not done it.
+  while (MayRepeatStep(metrics.status())) {
+    WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
+    spdlog::info("repeating step={}: {}", step_, metrics.status().ToString());
+    metrics = parts_.runner.Train(Place(), batches, updates_);
+  }
+  if (metrics.ok()) EndStep(item);
   return metrics;
 }
 
@@ -242,6 +249,7 @@ ReplicaStep TrainingAttempt::Place() const {
   const uint32_t replicas = parts_.runner.replicas();
   ReplicaStep place;
   place.step = step_;
+  place.attempt = info_.attempt;
   place.first_replica = info.rank * replicas;
   place.replicas_in_sync = replicas;
   const bool in_groups = SyncGroups(parts_.spec) > 0;
@@ -253,6 +261,7 @@ ReplicaStep TrainingAttempt::Place() const {
     ++members;
     before += member.rank < info.rank ? 1 : 0;
   }
+  if (sync_ && parts_.spec.workers() > 1) place.others = &collectives_;
   place.first_index = before * replicas;
   place.replicas_in_sync = std::max<uint32_t>(1, members) * replicas;
   return place;

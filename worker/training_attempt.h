@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "worker/client_collectives.h"
 #include "worker/client_updates.h"
 #include "worker/data_feed.h"
 #include "worker/evaluation.h"
@@ -65,6 +66,7 @@ class TrainingAttempt final : public TrainingSteps {
   const absl::Duration timeout_;
   std::unique_ptr<DataFeed> feed_;
   ClientUpdates updates_;
+  mutable ClientCollectives collectives_;
   Evaluation evaluation_;
   uint64_t first_step_ = 0;
   uint64_t step_ = 0;                  // the next to run

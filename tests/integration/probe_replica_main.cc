@@ -3,8 +3,9 @@
 // model's option `step`.
 #include <torch/nn/module.h>
 
-#include <functional>
+#include <cstdio>
 #include <map>
+#include <stdexcept>
 #include <string>
 
 #include "weir/run.h"
@@ -17,6 +18,10 @@ struct CountImpl : torch::nn::Module {
 };
 TORCH_MODULE(Count);
 
+void Expect(bool holds, const char* claim) {
+  if (!holds) throw std::runtime_error(std::string("not so: ") + claim);
+}
+
 struct Probe : weir::Replica {
   explicit Probe(weir::ReplicaContext& context)
       : step(context.options().Get("step", std::string())),
@@ -28,7 +33,10 @@ struct Probe : weir::Replica {
 
   weir::Nest Train(weir::StepContext& context, const weir::Nest&) override {
     static const std::map<std::string, void (Probe::*)(weir::StepContext&)> kSteps = {
-        {"five-to-one", &Probe::FiveToOne}, {"in-turns", &Probe::InTurns}};
+        {"five-to-one", &Probe::FiveToOne},
+        {"in-turns", &Probe::InTurns},
+        {"collectives", &Probe::Collectives},
+        {"mismatch", &Probe::Mismatch}};
     (this->*kSteps.at(step))(context);
     return {};
   }
@@ -47,6 +55,54 @@ struct Probe : weir::Replica {
   // Like a loop that runs five steps of one kind and one of the other.
   void InTurns(weir::StepContext& context) {
     context.step() % 6 < 5 ? Update(often, first) : Update(seldom, second);
+  }
+
+  // Each replica brings its id, with the weight id + 1; all know what must come of it.
+  void Collectives(weir::StepContext& context) {
+    const int64_t id = context.replica_id();
+    context.SetWeight(static_cast<double>(id + 1));
+    const torch::Tensor mine = torch::tensor({static_cast<double>(id)}, torch::kFloat64);
+    const torch::Tensor ids = context.AllGather(mine, "ids").flatten();
+    Expect(ids.size(0) == context.num_replicas_in_sync(), "all in sync are gathered");
+    if (ids.size(0) == 4) Expect(ids.equal(torch::arange(4, torch::kFloat64)), "ids are 0 to 3");
+    using weir::ReduceOp;
+    const auto gives = [&](ReduceOp op, const torch::Tensor& expected) {
+      return torch::allclose(context.AllReduce(mine, op).squeeze(), expected);
+    };
+    Expect(gives(ReduceOp::kSum, ids.sum()), "SUM");
+    Expect(gives(ReduceOp::kMean, (ids * (ids + 1)).sum() / (ids + 1).sum()), "MEAN");
+    Expect(gives(ReduceOp::kMin, ids.min()), "MIN");
+    Expect(gives(ReduceOp::kMax, ids.max()), "MAX");
+    Expect(gives(ReduceOp::kFirst, ids[0]), "FIRST");
+    const auto last = static_cast<uint32_t>(ids[-1].item<double>());
+    Expect(context.Broadcast(mine, last).equal(ids.slice(0, -1)), "Broadcast");
+    // Of several messages.
+    const torch::Tensor large = torch::full({1000, 1000}, static_cast<float>(id));
+    Expect(context.AllReduce(large, ReduceOp::kSum, "large").eq(ids.sum()).all().item<bool>(),
+           "SUM of a large tensor");
+    const torch::Tensor items = torch::arange(10);
+    const weir::Nest squares = context.MapGather(
+        items, [](const weir::Nest& part) { return weir::Nest(part.tensor().square()); });
+    Expect(squares.tensor().equal(items.square()), "MapGather");
+    Update(often, first);
+    Update(seldom, second);
+  }
+
+  // In step 2 the replicas of rank 1 call something else. Each tells what it is told.
+  void Mismatch(weir::StepContext& context) {
+    try {
+      if (context.step() == 2 && context.replica_id() >= 2) {
+        context.AllGather(torch::zeros({1}, torch::kInt64), "hits");
+      } else {
+        context.AllReduce(torch::zeros({3}), weir::ReduceOp::kSum, "loss");
+      }
+    } catch (const weir::StepError& error) {
+      std::printf("replica %u: %s\n", context.replica_id(), error.what());
+      std::fflush(stdout);
+      throw;
+    }
+    Update(often, first);
+    Update(seldom, second);
   }
 
   const std::string step;

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/support/idx_files.h"
 #include "tests/support/process_cluster.h"
 #include "tests/support/saved_checkpoint.h"
@@ -16,6 +16,10 @@
 namespace weir {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr absl::Duration kLong = absl::Minutes(2);
 
@@ -66,6 +70,15 @@ class WorkerReplicas : public testing::Test {
     return step;
   }
 
+  // Beyond what it has printed by now.
+  void AwaitAnotherStep(const std::string& name) {
+    const size_t known = cluster_->Output(name).size();
+    const auto stepped = [&] {
+      return cluster_->Output(name).find("samples/s", known) != std::string::npos;
+    };
+    ASSERT_TRUE(cluster_->WaitUntil(stepped, kLong)) << cluster_->Output(name);
+  }
+
   TempFolder folder_;
   std::unique_ptr<ProcessCluster> cluster_;
 };
@@ -109,6 +122,50 @@ TEST_P(UnequallyOften, AJoinerTakesUpEachGroupWhereItStands) {
 INSTANTIATE_TEST_SUITE_P(Steps, UnequallyOften, testing::Values("in-turns"), [](const auto& info) {
   return info.param == "in-turns" ? "InTurns" : "FiveToOne";
 });
+
+// What they bring and must get is in probe_replica_main.cc.
+TEST_F(WorkerReplicas, SpeakToEachOtherAcrossProcesses) {
+  for (const char* name : {"a", "b"}) StartWorker(name, {"model.options.step=collectives"});
+  for (const char* name : {"a", "b"}) AwaitSuccess(name);
+}
+
+TEST_F(WorkerReplicas, ThatCallDifferentThingsAreAllToldWhoCallsWhat) {
+  for (const char* name : {"a", "b"}) StartWorker(name, {"model.options.step=mismatch"});
+  std::string output;
+  for (const char* name : {"a", "b"}) {
+    WEIR_ASSERT_OK_AND_ASSIGN(const ExitState ended, cluster_->WaitForExit(name, kLong));
+    EXPECT_EQ(ended.code, 3) << ended.ToString();
+    absl::StrAppend(&output, cluster_->Output(name), "\n");
+  }
+  const std::vector<std::string> lines = absl::StrSplit(output, '\n');
+  for (int replica = 0; replica < 4; ++replica) {
+    EXPECT_THAT(lines, Contains(AllOf(
+                           StartsWith(absl::StrCat("replica ", replica, ": ")), HasSubstr("rank 0"),
+                           HasSubstr("rank 1"), HasSubstr("AllReduce(SUM) \"loss\" f32[3]"),
+                           HasSubstr("AllGather \"hits\" i64[1]"), HasSubstr("of step 2"))))
+        << output;
+  }
+}
+
+// The one that stays is in the middle of a step, and goes on without the other; who comes in its
+// place is one of them again.
+TEST_F(WorkerReplicas, OneThatDiesIsLeftOutAndOneThatComesIsTakenIn) {
+  const std::vector<std::string> settings = {"min_workers=1", "epochs=100000", "log_every=1",
+                                             "model.options.step=collectives"};
+  for (const char* name : {"a", "b"}) {
+    StartWorker(name, settings);
+    WEIR_ASSERT_OK(cluster_->WaitForLine(name, "samples/s", kLong));
+  }
+  WEIR_ASSERT_OK(cluster_->WaitForLine("a", "samples/s", kLong));
+  WEIR_ASSERT_OK(cluster_->Kill("b"));
+  AwaitAnotherStep("a");
+  StartWorker("c", settings);
+  WEIR_ASSERT_OK(cluster_->WaitForLine("c", "samples/s", kLong));
+  AwaitAnotherStep("a");
+  WEIR_ASSERT_OK(cluster_->StartProgram(
+      "stop", "weir", {"stop", "probe", "--coordinator", cluster_->coordinator()}));
+  for (const char* name : {"stop", "a", "c"}) AwaitSuccess(name);
+}
 
 }  // namespace
 }  // namespace weir

@@ -50,6 +50,12 @@ Reduced Reduce(Collectives& collectives, const CollectiveCall& call,
 // Doubles what it is given, and writes down how it was called.
 class Twice final : public ProcessCollectives {
  public:
+  absl::StatusOr<std::vector<uint32_t>> CallRoll(const CollectivePlace& place) override {
+    EXPECT_EQ(place.step, 17u);
+    ordinals.push_back(place.ordinal);
+    if (!status.ok()) return status;
+    return ranks;
+  }
   absl::Status Run(const CollectiveCall& call, const CollectivePlace& place,
                    absl::Span<const std::byte> data, std::vector<std::byte>& result) override {
     EXPECT_EQ(place.step, 17u);
@@ -59,6 +65,7 @@ class Twice final : public ProcessCollectives {
     result.insert(result.end(), data.begin(), data.end());
     return status;
   }
+  std::vector<uint32_t> ranks = {0, 2};
   std::vector<double> weights;
   std::vector<uint32_t> ordinals;
   absl::Status status;
@@ -76,9 +83,9 @@ class LocalCollectivesTest : public testing::Test {
   absl::Status Step(const std::function<absl::Status(uint32_t, Collectives&)>& replica) {
     meeting_.Begin(17, 6);
     if (before_the_step_) {
-      collectives_.BeginBefore({17, 6, 0, kReplicas, others_});
+      collectives_.BeginBefore({17, attempt_, 6, 0, kReplicas, others_});
     } else {
-      collectives_.BeginStep({17, 6, 0, in_sync_, others_});
+      collectives_.BeginStep({17, attempt_, 6, first_index_, in_sync_, others_});
     }
     std::vector<std::thread> threads;
     for (uint32_t i = 0; i < kReplicas; ++i) {
@@ -112,6 +119,8 @@ class LocalCollectivesTest : public testing::Test {
   ProcessCollectives* others_ = nullptr;
   bool before_the_step_ = false;
   uint32_t in_sync_ = kReplicas;
+  uint32_t first_index_ = 0;
+  uint64_t attempt_ = 1;
   absl::Status failure_;
 };
 
@@ -190,14 +199,40 @@ TEST_F(LocalCollectivesTest, OneOfThemSpeaksToTheOtherProcessesForAll) {
     return absl::OkStatus();
   });
   WEIR_EXPECT_OK(status);
-  EXPECT_THAT(twice.ordinals, ElementsAre(0, 1));
+  EXPECT_THAT(twice.ordinals, ElementsAre(0, 1, 2));
   EXPECT_EQ(twice.weights[0], 0 + 1 + 2);
   twice.status = absl::AbortedError("a worker left");
   RunOnAll(ReduceOp::kSum, {1});
   EXPECT_EQ(failure_, twice.status);
 }
 
-TEST_F(LocalCollectivesTest, AStepCountsOnFromTheCollectivesBeforeItAlsoWhenItIsRepeated) {
+// Rank 2 of three replicas. The view has ranks 0, 1 and 2; of these 1 is gone when the step begins.
+TEST_F(LocalCollectivesTest, WhoIsInSyncIsWhoHasCome) {
+  Twice twice;
+  others_ = &twice;
+  in_sync_ = 9;
+  first_index_ = 6;
+  const absl::Status status = Step([&](uint32_t i, Collectives& collectives) {
+    EXPECT_EQ(collectives.num_replicas_in_sync(), 9u);
+    WEIR_EXPECT_OK(collectives.Assemble());
+    EXPECT_EQ(collectives.num_replicas_in_sync(), 6u);
+    EXPECT_EQ(collectives.index(), 3 + i);
+    return Reduce(collectives, Call(ReduceOp::kSum, "a", 1), {1}).status;
+  });
+  WEIR_EXPECT_OK(status);
+  EXPECT_THAT(twice.ordinals, ElementsAre(0, 1));
+}
+
+TEST_F(LocalCollectivesTest, WhatABroadcastFromElsewhereBringsIsNothing) {
+  Twice twice;
+  others_ = &twice;
+  EXPECT_THAT(RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 2),
+              Each(HasValues(std::vector<float>{})));
+  EXPECT_THAT(RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 8),
+              Each(HasValues(std::vector<float>{21, 21})));
+}
+
+TEST_F(LocalCollectivesTest, AStepCountsOnFromTheCollectivesBeforeItAndBeginsAnewWhenItIsRepeated) {
   Twice twice;
   others_ = &twice;
   before_the_step_ = true;
@@ -206,7 +241,15 @@ TEST_F(LocalCollectivesTest, AStepCountsOnFromTheCollectivesBeforeItAlsoWhenItIs
   before_the_step_ = false;
   RunOnAll(ReduceOp::kSum, {1});
   RunOnAll(ReduceOp::kSum, {1});
-  EXPECT_THAT(twice.ordinals, ElementsAre(0, 1, 2, 2));
+  EXPECT_THAT(twice.ordinals, ElementsAre(0, 1, 2, 3, 0, 1));
+
+  // The job goes back to a checkpoint, when some have been called before the same step.
+  before_the_step_ = true;
+  RunOnAll(ReduceOp::kSum, {1});
+  attempt_ = 2;
+  twice.ordinals.clear();
+  RunOnAll(ReduceOp::kSum, {1});
+  EXPECT_THAT(twice.ordinals, ElementsAre(0, 1));
 }
 
 TEST_F(LocalCollectivesTest, ManyInARowStayInStep) {
@@ -267,7 +310,8 @@ TEST_F(LocalCollectivesTest, WithoutAWayToTheOthersTheyAreNotLeftOutSilently) {
   RunOnAll(ReduceOp::kSum, {1});
   EXPECT_THAT(failure_, HasStatus(absl::StatusCode::kUnimplemented,
                                   HasSubstr("AllReduce(SUM) \"x\" f32[1]: collectives between "
-                                            "workers come with a later release")));
+                                            "the workers of a sync group come with a later "
+                                            "release")));
 }
 
 TEST_F(LocalCollectivesTest, WhatAnOperationIsNotForIsRefused) {

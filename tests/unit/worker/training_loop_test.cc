@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "rpc/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/manual_executor.h"
 #include "tests/support/status_matchers.h"
@@ -194,6 +195,11 @@ class FakeRunner final : public ReplicaRunner {
                                 GroupUpdates& updates) override {
     steps.push_back(step);
     trained.push_back(batches[0].examples);
+    if (!failures.empty()) {
+      const absl::Status failure = failures.front();
+      failures.erase(failures.begin());
+      return failure;
+    }
     const float gradient = 1;
     const bool absent = batches[0].examples == 0;
     const PushItem push{0, absent ? nullptr : &gradient, absent ? 0 : sizeof(gradient)};
@@ -221,6 +227,7 @@ class FakeRunner final : public ReplicaRunner {
   float counter = 0;
   std::vector<uint64_t> trained;
   std::vector<ReplicaStep> steps;
+  std::vector<absl::Status> failures;        // of the next steps, before they push
   std::function<void(TrainingSteps&)> loop;  // of the model's own
   absl::Status loop_status;
 
@@ -477,6 +484,18 @@ TEST_F(TrainingLoopTest, ALoopThatThrowsOrReturnsEarlyIsAnError) {
                         "false"));
   runner_.loop_status = absl::InternalError("the model's Loop: it threw");
   EXPECT_EQ(Run().status(), runner_.loop_status);
+}
+
+TEST_F(TrainingLoopTest, AStepWithinWhoseCollectivesAWorkerLeftIsRepeatedOnTheSameExamples) {
+  spec_.set_workers(2);
+  runner_.failures = {MemberLeft("rank 1 has left"), MemberLeft("rank 2 has left")};
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_EQ(summary.steps, 3u);
+  EXPECT_THAT(runner_.trained, ElementsAre(8, 8, 8, 8, 4));
+  EXPECT_EQ(runner_.steps[2].step, 0u);
+  EXPECT_NE(runner_.steps[2].others, nullptr);
+  EXPECT_EQ(client_.pushes.size(), 3u);
+  EXPECT_EQ(client_.pushes[2].consumed, 20u);
 }
 
 TEST_F(TrainingLoopTest, ALoopIsEnteredAnewAfterARollback) {

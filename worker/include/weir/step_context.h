@@ -77,6 +77,7 @@ class StepContext {
   torch::Tensor Run(const torch::Tensor& tensor, ReduceOp op, uint32_t source,
                     const std::string& name, double weight);
   Nest PartOf(const Nest& items, int64_t& size) const;
+  void CheckInTouch() const;
 
   StepParts& parts_;
   StepContext* const outer_;
