@@ -47,7 +47,7 @@ ParameterStore::ParameterStore(Options options, const v1::JobView& view,
       reservation_(std::move(reservation)),
       members_(chunks_.members().Get()),
       staleness_gate_(plan_->bounded_staleness(), plan_->groups()),
-      held_(options_.credit_bytes) {
+      waiting_(options_.credit_bytes) {
   const std::vector<uint64_t> group_steps(view.resume().group_steps().begin(),
                                           view.resume().group_steps().end());
   pushes_ = group_steps;
@@ -72,15 +72,15 @@ void ParameterStore::ApplyView(const v1::JobView& view) {
 }
 
 void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
-  if (view.version() <= view_version_) return;
-  view_version_ = view.version();
-  state_ = view.state();
-  initialiser_ = static_cast<WorkerId>(view.initialiser());
-  resume_ = view.resume();
-  facts_ = {.run_id = run_id_,
-            .attempt = attempt_,
-            .generation = view.generation(),
-            .shard_map_version = shard_map_version_};
+  if (view.version() <= view_.version) return;
+  view_.version = view.version();
+  view_.state = view.state();
+  view_.initialiser = static_cast<WorkerId>(view.initialiser());
+  view_.resume = view.resume();
+  view_.facts = {.run_id = run_id_,
+                 .attempt = attempt_,
+                 .generation = view.generation(),
+                 .shard_map_version = shard_map_version_};
   const std::shared_ptr<const MemberSet> before =
       std::exchange(members_, std::make_shared<const MemberSet>(view.members()));
   // First the members, then the walk over the chunks: see CurrentMembers.
@@ -98,7 +98,7 @@ void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
 void ParameterStore::AbandonStepsOfNobody() {
   for (const auto& [sync_group, first_step] : members_->first_steps()) {
     StepLedger& ledger = LedgerOf(sync_group);
-    for (const uint32_t group : ledger.Abandon(std::max(first_step, resume_.step()))) {
+    for (const uint32_t group : ledger.Abandon(std::max(first_step, view_.resume.step()))) {
       chunks_.ResumeAt(sync_group, group, ledger.next_group_step(group));
     }
   }
@@ -110,26 +110,26 @@ void ParameterStore::DropWorker(WorkerId worker, StoreEffects& effects) {
   NoteDeparture(worker);
   const absl::Status gone =
       NotAMember(static_cast<uint64_t>(worker), "its lease has ended, or it has left");
-  for (auto it = held_.by_id().begin(); it != held_.by_id().end();) {
+  for (auto it = waiting_.held.by_id().begin(); it != waiting_.held.by_id().end();) {
     const uint64_t id = it->first;
     const bool own = it->second->header.worker == worker;
     ++it;
     if (own) effects.Fail(TakeHeld(id), gone);
   }
   std::vector<std::shared_ptr<ParkedReply>> parked;
-  for (const auto& [id, reply] : parked_) {
+  for (const auto& [id, reply] : waiting_.parked) {
     if (reply->header().worker == worker) parked.push_back(reply);
   }
   for (const std::shared_ptr<ParkedReply>& reply : parked) AnswerParked(*reply, gone, effects);
-  for (auto it = pulls_.begin(); it != pulls_.end();) {
+  for (auto it = waiting_.pulls.begin(); it != waiting_.pulls.end();) {
     if (it->second.worker != worker) {
       ++it;
       continue;
     }
-    deadlines_.Remove(it->first);
+    waiting_.deadlines.Remove(it->first);
     effects.replies.push_back(
         [done = std::move(it->second.done), gone]() mutable { std::move(done)(gone); });
-    it = pulls_.erase(it);
+    it = waiting_.pulls.erase(it);
   }
 }
 
@@ -153,16 +153,17 @@ void ParameterStore::End(const absl::Status& why) {
     MutexLock lock(mutex_);
     if (!ended_.ok()) return;
     ended_ = why;
-    while (!held_.empty()) effects.Fail(TakeHeld(held_.by_id().begin()->first), why);
-    while (!parked_.empty()) {
-      const std::shared_ptr<ParkedReply> parked = parked_.begin()->second;
+    while (!waiting_.held.empty())
+      effects.Fail(TakeHeld(waiting_.held.by_id().begin()->first), why);
+    while (!waiting_.parked.empty()) {
+      const std::shared_ptr<ParkedReply> parked = waiting_.parked.begin()->second;
       AnswerParked(*parked, why, effects);
     }
-    for (auto& [id, pull] : pulls_) {
+    for (auto& [id, pull] : waiting_.pulls) {
       effects.replies.push_back(
           [done = std::move(pull.done), why]() mutable { std::move(done)(why); });
     }
-    pulls_.clear();
+    waiting_.pulls.clear();
     AnswerCut(why, effects);
     collectives_->End(why, effects.replies);
     // The snapshot that nobody asked for goes without the lock, as it gives memory back.
@@ -187,10 +188,10 @@ void ParameterStore::Advance(StoreEffects& effects) {
   TryChange(effects);
   TryAsyncCut(effects);
   ReleasePulls(effects);
-  if (!held_.empty()) ReadmitHeld(effects);
-  if (applying_ > 0 || !held_.empty() || !parked_.empty()) return;
+  if (!waiting_.held.empty()) ReadmitHeld(effects);
+  if (applying_ > 0 || !waiting_.held.empty() || !waiting_.parked.empty()) return;
   const auto is_push = [](const auto& entry) { return entry.second.outcome.has_value(); };
-  if (std::any_of(pulls_.begin(), pulls_.end(), is_push)) return;
+  if (std::any_of(waiting_.pulls.begin(), waiting_.pulls.end(), is_push)) return;
   for (Task& idle : idle_) effects.replies.push_back(std::move(idle));
   idle_.clear();
 }
@@ -272,7 +273,7 @@ void ParameterStore::ReconsiderLater() {
 
 void ParameterStore::AddDeadline(uint64_t id, absl::Time deadline) {
   if (deadline == absl::InfiniteFuture()) return;
-  if (deadlines_.Add(id, deadline)) ArmDeadlineTimer(deadline);
+  if (waiting_.deadlines.Add(id, deadline)) ArmDeadlineTimer(deadline);
 }
 
 void ParameterStore::ArmDeadlineTimer(absl::Time due) {
@@ -286,10 +287,10 @@ void ParameterStore::OnDeadline(absl::Time armed_for) {
   StoreEffects effects;
   {
     MutexLock lock(mutex_);
-    for (const uint64_t id : deadlines_.TakeDue(armed_for, options_.clock->Now())) {
+    for (const uint64_t id : waiting_.deadlines.TakeDue(armed_for, options_.clock->Now())) {
       Expire(id, effects);
     }
-    const absl::Time next = deadlines_.TakeNext();
+    const absl::Time next = waiting_.deadlines.TakeNext();
     if (next < absl::InfiniteFuture()) ArmDeadlineTimer(next);
     Advance(effects);
   }
@@ -297,22 +298,22 @@ void ParameterStore::OnDeadline(absl::Time armed_for) {
 }
 
 void ParameterStore::Expire(uint64_t id, StoreEffects& effects) {
-  if (const auto held = held_.by_id().find(id); held != held_.by_id().end()) {
+  if (const auto held = waiting_.held.by_id().find(id); held != waiting_.held.by_id().end()) {
     const absl::StatusOr<Wait> wait = WaitOf(*held->second);
     const std::string why = Describe(wait.value_or(Wait::kNothing), held->second->header);
     effects.Fail(TakeHeld(id), absl::DeadlineExceededError(why));
-  } else if (const auto parked = parked_.find(id); parked != parked_.end()) {
+  } else if (const auto parked = waiting_.parked.find(id); parked != waiting_.parked.end()) {
     const std::shared_ptr<ParkedReply> reply = parked->second;
     AnswerParked(
         *reply,
         absl::DeadlineExceededError(MissingIn(reply->header().sync_group, reply->header().group,
                                               reply->header().group_step)),
         effects);
-  } else if (const auto pull = pulls_.find(id); pull != pulls_.end()) {
+  } else if (const auto pull = waiting_.pulls.find(id); pull != waiting_.pulls.end()) {
     const absl::Status late = absl::DeadlineExceededError(MissingBelow(pull->second));
     effects.replies.push_back(
         [done = std::move(pull->second.done), late]() mutable { std::move(done)(late); });
-    pulls_.erase(pull);
+    waiting_.pulls.erase(pull);
   } else if (waiting_cut_ != nullptr && waiting_cut_->id == id) {
     const uint64_t cut = waiting_cut_->cut;
     AnswerCut(absl::AbortedError(
@@ -338,9 +339,9 @@ absl::Status ParameterStore::FinishRestore(absl::Span<const uint64_t> group_step
     pushes_[g] = g < group_steps.size() ? group_steps[g] : 0;
   }
   first_group_steps_.assign(group_steps.begin(), group_steps.end());
-  first_step_ = resume_.step();
+  first_step_ = view_.resume.step();
   for (auto& [sync_group, ledger] : ledgers_) ledger.Resume(first_group_steps_, first_step_);
-  global_step_ = resume_.step();
+  global_step_ = view_.resume.step();
   chunks_.StartAt(pushes_);
   restored_ = true;
   return absl::OkStatus();

@@ -11,22 +11,17 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/clock.h"
-#include "common/executor.h"
 #include "common/mutex.h"
 #include "rpc/parameter_endpoint.h"
 #include "server/collective_table.h"
 #include "server/cut_gate.h"
-#include "server/deadline_queue.h"
-#include "server/departure_log.h"
-#include "server/held_pushes.h"
-#include "server/memory_budget.h"
 #include "server/push_message.h"
 #include "server/request_check.h"
 #include "server/staleness_gate.h"
 #include "server/step_gate.h"
 #include "server/step_ledger.h"
 #include "server/store_chunks.h"
+#include "server/store_options.h"
 #include "server/store_plan.h"
 #include "server/waiting.h"
 #include "weir/v1/server_control.pb.h"
@@ -40,17 +35,7 @@ namespace weir {
 // order: chunk.h. Callbacks run, and payloads are released, without any lock (StoreEffects).
 class ParameterStore final : public std::enable_shared_from_this<ParameterStore> {
  public:
-  struct Options {
-    std::string server_name;
-    uint64_t server_incarnation = 0;
-    uint64_t credit_bytes = 8 << 20;   // of held pushes, each worker
-    uint64_t payload_bytes = 1 << 20;  // asked of clients, per message
-    Clock* clock = nullptr;            // must outlive the store, like what follows
-    Executor* executor = nullptr;
-    BufferPool* pool = nullptr;
-    DepartureLog* departures = nullptr;
-    std::shared_ptr<MemoryBudget> budget;  // shared with the snapshots that go out
-  };
+  using Options = StoreOptions;
 
   // Errors: InvalidArgument - the view contradicts itself; ResourceExhausted - over the memory
   // limit.
@@ -189,11 +174,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   Mutex mutex_;
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);  // not OK: why
   MemoryBudget::Reservation reservation_ ABSL_GUARDED_BY(mutex_);
-  uint64_t view_version_ ABSL_GUARDED_BY(mutex_) = 0;
-  v1::JobState state_ ABSL_GUARDED_BY(mutex_) = v1::JOB_STATE_UNSPECIFIED;
-  ViewFacts facts_ ABSL_GUARDED_BY(mutex_);
-  WorkerId initialiser_ ABSL_GUARDED_BY(mutex_){};
-  v1::ResumePoint resume_ ABSL_GUARDED_BY(mutex_);
+  NewestView view_ ABSL_GUARDED_BY(mutex_);
   bool restored_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<const MemberSet> members_ ABSL_GUARDED_BY(mutex_);
 
@@ -210,12 +191,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   std::unique_ptr<WaitingCut> waiting_cut_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<KeptCut> kept_cut_ ABSL_GUARDED_BY(mutex_);
 
-  // What waits, by an id that rises with arrival.
-  uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  DeadlineQueue deadlines_ ABSL_GUARDED_BY(mutex_);
-  HeldPushes held_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::shared_ptr<ParkedReply>> parked_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, WaitingPull> pulls_ ABSL_GUARDED_BY(mutex_);
+  WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);
   uint64_t applying_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint32_t, uint64_t> applying_in_ ABSL_GUARDED_BY(mutex_);  // of them, by sync group
   std::vector<Task> idle_ ABSL_GUARDED_BY(mutex_);

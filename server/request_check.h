@@ -24,6 +24,15 @@ struct ViewFacts {
   uint64_t shard_map_version = 0;
 };
 
+// What a store goes by of the newest view, besides its members.
+struct NewestView {
+  uint64_t version = 0;
+  v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
+  ViewFacts facts;
+  WorkerId initialiser{};
+  v1::ResumePoint resume;
+};
+
 // Errors: Aborted - the sender's view or membership is out of date; Unavailable - the server's is.
 absl::Status CheckContext(const v1::RequestContext& context, const ViewFacts& facts,
                           const MemberSet& members);

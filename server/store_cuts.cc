@@ -127,7 +127,7 @@ void ParameterStore::TakeSyncCut(const CutRequest& request, absl::Time deadline,
                                  StoreEffects& effects) {
   if (waiting_cut_ != nullptr) AnswerCut(NoSuchCut(waiting_cut_->cut), effects);
   waiting_cut_ = std::make_unique<WaitingCut>(
-      WaitingCut{.id = ++last_id_, .cut = request.cut, .done = std::move(done)});
+      WaitingCut{.id = ++waiting_.last_id, .cut = request.cut, .done = std::move(done)});
   if (kept_cut_ != nullptr && kept_cut_->cut == request.cut) {
     AnswerCut(std::exchange(kept_cut_, nullptr)->snapshot, effects);
   } else if (gate_.change().has_value() && gate_.change()->committed &&
@@ -147,7 +147,7 @@ void ParameterStore::TakeAsyncCut(const CutRequest& request, absl::Time deadline
   }
   if (waiting_cut_ != nullptr) AnswerCut(NoSuchCut(waiting_cut_->cut), effects);
   waiting_cut_ = std::make_unique<WaitingCut>(
-      WaitingCut{.id = ++last_id_, .cut = request.cut, .done = std::move(done)});
+      WaitingCut{.id = ++waiting_.last_id, .cut = request.cut, .done = std::move(done)});
   cut_gate_.Begin(request.cut, request.marks);
   AddDeadline(waiting_cut_->id, std::min(deadline, options_.clock->Now() + kHoldTime));
   Advance(effects);
@@ -193,7 +193,7 @@ absl::StatusOr<bool> ParameterStore::MarksAreReached() {
 
 void ParameterStore::AnswerCut(absl::StatusOr<StoreSnapshot> snapshot, StoreEffects& effects) {
   if (waiting_cut_ == nullptr) return;
-  deadlines_.Remove(waiting_cut_->id);
+  waiting_.deadlines.Remove(waiting_cut_->id);
   effects.replies.push_back(
       [waiting = std::move(waiting_cut_), snapshot = std::move(snapshot)]() mutable {
         std::move(waiting->done)(std::move(snapshot));

@@ -13,16 +13,16 @@ namespace weir {
 absl::Status ParameterStore::CheckContextNow(const v1::RequestContext& context) {
   MutexLock lock(mutex_);
   WEIR_RETURN_IF_ERROR(ended_);
-  return CheckContext(context, facts_, *members_);
+  return CheckContext(context, view_.facts, *members_);
 }
 
 absl::Status ParameterStore::NoValuesYet(const VariablePlan& variable) {
   MutexLock lock(mutex_);
-  if (state_ == v1::JOB_STATE_RESTORING) {
+  if (view_.state == v1::JOB_STATE_RESTORING) {
     return NotInitialised(variable.name,
-                          absl::StrCat("the restore of checkpoint ", resume_.checkpoint_id()));
+                          absl::StrCat("the restore of checkpoint ", view_.resume.checkpoint_id()));
   }
-  const MemberInfo* const initialiser = members_->Find(initialiser_);
+  const MemberInfo* const initialiser = members_->Find(view_.initialiser);
   return NotInitialised(variable.name, initialiser == nullptr
                                            ? "an initialiser that is not chosen yet"
                                            : NameOf(*initialiser));
@@ -32,7 +32,7 @@ absl::Status ParameterStore::CheckServing(absl::Span<const SegmentTarget> segmen
   bool restoring = false;
   {
     MutexLock lock(mutex_);
-    restoring = state_ == v1::JOB_STATE_RESTORING && !restored_;
+    restoring = view_.state == v1::JOB_STATE_RESTORING && !restored_;
   }
   if (restoring && !segments.empty()) return NoValuesYet(*segments.front().shard->variable);
   const VariablePlan* const lacking = chunks_.WithoutValues(segments);
@@ -85,8 +85,8 @@ void ParameterStore::Pull(const v1::PullRequest& request, absl::Time deadline,
 }
 
 void ParameterStore::AddPull(WaitingPull pull, absl::Time deadline) {
-  const uint64_t id = ++last_id_;
-  pulls_[id] = std::move(pull);
+  const uint64_t id = ++waiting_.last_id;
+  waiting_.pulls[id] = std::move(pull);
   AddDeadline(id, deadline);
 }
 
@@ -96,12 +96,12 @@ bool ParameterStore::MayPull(const WaitingPull& pull) {
 }
 
 void ParameterStore::ReleasePulls(StoreEffects& effects) {
-  for (auto it = pulls_.begin(); it != pulls_.end();) {
+  for (auto it = waiting_.pulls.begin(); it != waiting_.pulls.end();) {
     if (!MayPull(it->second)) {
       ++it;
       continue;
     }
-    deadlines_.Remove(it->first);
+    waiting_.deadlines.Remove(it->first);
     // Read now: what closes after the reply has been let go is not before its step.
     v1::PullReply facts;
     if (plan_->bounded_staleness() > 0) facts.set_slowest_step(staleness_gate_.slowest());
@@ -117,7 +117,7 @@ void ParameterStore::ReleasePulls(StoreEffects& effects) {
       if (result.ok()) result->header.MergeFrom(facts);
       std::move(pull.done)(std::move(result));
     });
-    it = pulls_.erase(it);
+    it = waiting_.pulls.erase(it);
   }
 }
 
@@ -157,8 +157,8 @@ absl::Status ParameterStore::Assign(const v1::AssignRequest& request, const Payl
   {
     MutexLock lock(mutex_);
     const auto worker = static_cast<WorkerId>(request.context().worker());
-    if (worker == WorkerId::kReader || worker != initialiser_ ||
-        state_ != v1::JOB_STATE_INITIALISING) {
+    if (worker == WorkerId::kReader || worker != view_.initialiser ||
+        view_.state != v1::JOB_STATE_INITIALISING) {
       return absl::AbortedError(
           absl::StrCat("worker ", absl::Hex(request.context().worker(), absl::kZeroPad16),
                        " is not the one who assigns initial values now; refresh the view"));

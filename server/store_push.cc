@@ -132,22 +132,22 @@ std::string ParameterStore::Describe(Wait wait, const PushHeader& push) {
 
 void ParameterStore::Hold(std::unique_ptr<PushMessage> message, StoreEffects& effects) {
   const PushHeader& push = message->header;
-  if (const absl::Status credit = held_.CheckCredit(*message); !credit.ok()) {
+  if (const absl::Status credit = waiting_.held.CheckCredit(*message); !credit.ok()) {
     return effects.Fail(std::move(message), credit);
   }
   if (cut_gate_.IsOpen(push.cut)) ArmCutTimer(push.cut);
-  const uint64_t id = ++last_id_;
+  const uint64_t id = ++waiting_.last_id;
   AddDeadline(id, message->deadline);
-  held_.Add(id, std::move(message));
+  waiting_.held.Add(id, std::move(message));
 }
 
 std::unique_ptr<PushMessage> ParameterStore::TakeHeld(uint64_t id) {
-  deadlines_.Remove(id);
-  return held_.Take(id);
+  waiting_.deadlines.Remove(id);
+  return waiting_.held.Take(id);
 }
 
 void ParameterStore::ReadmitHeld(StoreEffects& effects) {
-  for (auto it = held_.by_id().begin(); it != held_.by_id().end();) {
+  for (auto it = waiting_.held.by_id().begin(); it != waiting_.held.by_id().end();) {
     const uint64_t id = it->first;
     const absl::StatusOr<Wait> wait = WaitOf(*it->second);
     ++it;
@@ -164,10 +164,10 @@ void ParameterStore::Start(std::unique_ptr<PushMessage> message, StoreEffects& e
   ++applying_;
   ++applying_in_[message->header.sync_group];
   if (message->reply.wants_weights() && plan_->stepped() && message->header.group != 0) {
-    const uint64_t id = ++last_id_;
+    const uint64_t id = ++waiting_.last_id;
     message->parked = std::make_shared<ParkedReply>(id, message->header, message->segments,
                                                     std::move(message->reply.pull));
-    parked_[id] = message->parked;
+    waiting_.parked[id] = message->parked;
     AddDeadline(id, message->deadline);
   }
   effects.ready.push_back(std::move(message));
@@ -234,11 +234,11 @@ void ParameterStore::FinishMessage(std::unique_ptr<PushMessage> message, Applied
 // Whoever finds it still parked answers it.
 void ParameterStore::AnswerParked(ParkedReply& parked, const absl::Status& status,
                                   StoreEffects& effects) {
-  const auto found = parked_.find(parked.id());
-  if (found == parked_.end()) return;
+  const auto found = waiting_.parked.find(parked.id());
+  if (found == waiting_.parked.end()) return;
   std::shared_ptr<ParkedReply> reply = std::move(found->second);
-  parked_.erase(found);
-  deadlines_.Remove(reply->id());
+  waiting_.parked.erase(found);
+  waiting_.deadlines.Remove(reply->id());
   effects.replies.push_back([this, self = shared_from_this(), reply = std::move(reply),
                              done = parked.TakeDone(), status]() mutable {
     if (!status.ok()) return std::move(done)(status);

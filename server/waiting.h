@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waits in a store besides pushes.
+// What waits in a store.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "rpc/parameter_endpoint.h"
+#include "server/deadline_queue.h"
+#include "server/held_pushes.h"
+#include "server/parked_reply.h"
 #include "server/push_header.h"
 #include "server/snapshot.h"
 
@@ -24,6 +29,17 @@ struct WaitingPull {
   std::vector<SegmentTarget> segments;
   ParameterEndpoint::PullDone done;
   absl::optional<v1::PushOutcome> outcome{};  // of a PushPull (bounded_staleness)
+};
+
+// Pushes and pulls that wait, by an id that rises with arrival.
+struct WaitingCalls {
+  explicit WaitingCalls(uint64_t credit_bytes) : held(credit_bytes) {}
+
+  uint64_t last_id = 0;
+  DeadlineQueue deadlines;  // of a waiting cut too
+  HeldPushes held;
+  std::map<uint64_t, std::shared_ptr<ParkedReply>> parked;
+  std::map<uint64_t, WaitingPull> pulls;
 };
 
 // Somebody who has asked for a cut that is not taken yet.
