@@ -94,11 +94,13 @@ void ParameterStore::TryChange(StoreEffects& effects) {
   if (!members_->empty() && !ledger.AllClosedBelow(gate_.change()->step, *members_)) return;
   const StepGate::Change change = gate_.Take();
   if (change.cut != 0) {
-    kept_cut_ =
-        std::make_unique<KeptCut>(KeptCut{.cut = change.cut, .snapshot = Snapshot(change.step)});
+    auto taken = std::make_unique<KeptCut>(KeptCut{change.cut, Snapshot(change.step)});
+    // One that nobody has asked for goes without the lock, as it gives memory back.
+    effects.replies.push_back([old = std::exchange(kept_cut_, nullptr)] {});
     if (waiting_cut_ != nullptr && waiting_cut_->cut == change.cut) {
-      AnswerCut(std::exchange(kept_cut_, nullptr)->snapshot, effects);
+      AnswerCut(std::move(taken->snapshot), effects);
     } else {
+      kept_cut_ = std::move(taken);
       options_.executor->RunAfter(kKeepTime, [weak = weak_from_this(), cut = change.cut] {
         if (const auto store = weak.lock()) store->DropKeptCut(cut);
       });
@@ -129,7 +131,7 @@ void ParameterStore::TakeSyncCut(const CutRequest& request, absl::Time deadline,
   waiting_cut_ = std::make_unique<WaitingCut>(
       WaitingCut{.id = ++waiting_.last_id, .cut = request.cut, .done = std::move(done)});
   if (kept_cut_ != nullptr && kept_cut_->cut == request.cut) {
-    AnswerCut(std::exchange(kept_cut_, nullptr)->snapshot, effects);
+    AnswerCut(std::move(std::exchange(kept_cut_, nullptr)->snapshot), effects);
   } else if (gate_.change().has_value() && gate_.change()->committed &&
              gate_.change()->cut == request.cut) {
     AddDeadline(waiting_cut_->id, deadline);

@@ -32,8 +32,10 @@ class TermRecord {
 
   FileSystem& files_;
   const std::string folder_;
-  Mutex writing_
-      ABSL_ACQUIRED_BEFORE(mutex_);  // one writer at a time; held over the disk, by design
+  // Held over the disk, because whoever waits for it has to wait for the disk: a command of a new
+  // term may not be obeyed before the term is durable, nor a lower term written after a higher one.
+  // Terms that are known do not take it.
+  Mutex writing_ ABSL_ACQUIRED_BEFORE(mutex_);
   Mutex mutex_;
   uint64_t highest_ ABSL_GUARDED_BY(mutex_);
 };
