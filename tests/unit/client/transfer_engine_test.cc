@@ -51,6 +51,53 @@ TEST_F(TransferEngineTest, PushPullIsOneRoundTrip) {
   EXPECT_EQ(server("ps-0").seen()[0].call, "PushPull");
 }
 
+// ps-0 holds the first optimizer's variable, ps-1 the second's.
+TEST_F(TransferEngineTest, AServerThatHoldsNothingOfAGroupIsToldOfItsSteps) {
+  AddServer("ps-0", 100);
+  AddServer("ps-1", 101);
+  view_.declaration = SgdOver({3, 3});
+  view_.declaration.groups.push_back(view_.declaration.groups[0]);
+  view_.declaration.groups[1].name = "second";
+  view_.declaration.variables[1].group = 2;
+  for (const auto& [regime, told] :
+       {std::make_pair(v1::REGIME_SYNC, 1u), std::make_pair(v1::REGIME_BOUNDED_STALENESS, 2u),
+        std::make_pair(v1::REGIME_ASYNC, 2u)}) {
+    view_.regime = regime;
+    if (engine_ == nullptr) Start();
+    NextView();
+    Values gradients = {{1, 2, 3}};
+    std::vector<float> into(3);
+    const auto done = Push(Items(gradients), {PullItem{0, into.data(), 12}});
+    WEIR_ASSERT_OK(**done);
+    EXPECT_EQ((**done)->push_messages, 1u);
+    ASSERT_THAT(server("ps-1").seen(), SizeIs(told)) << v1::Regime_Name(regime);
+  }
+  const v1::PushRequest& note = server("ps-1").seen()[1].push;
+  EXPECT_EQ(note.step(), 1u);
+  EXPECT_EQ(note.context().worker(), 5u);
+  EXPECT_THAT(note.segments(), IsEmpty());
+}
+
+TEST_F(TransferEngineTest, APushIsDoneWhenSuchAServerHasAnswered) {
+  AddServer("ps-0", 100);
+  AddServer("ps-1", 101);
+  view_.regime = v1::REGIME_SYNC;
+  view_.declaration = SgdOver({3, 3});
+  view_.declaration.groups.push_back(view_.declaration.groups[0]);
+  view_.declaration.groups[1].name = "second";
+  view_.declaration.variables[1].group = 2;
+  Start();
+  server("ps-1").LoseNextAnswer(absl::UnavailableError("gone"));
+  Values gradients = {{1, 2, 3}};
+  const auto done = Push(Items(gradients));
+  EXPECT_FALSE(done->has_value());
+  executor_.Advance(absl::Seconds(1));
+  ASSERT_TRUE(done->has_value());
+  WEIR_ASSERT_OK(**done);
+  EXPECT_THAT(server("ps-0").seen(), SizeIs(1));
+  EXPECT_THAT(server("ps-1").seen(), SizeIs(2));
+}
+
 TEST_F(TransferEngineTest, AThousandSmallVariablesTravelInFewMessages) {
   AddServer("ps-0", 100);
   view_.declaration = SgdOver(std::vector<uint64_t>(1000, 17));

@@ -94,6 +94,16 @@ TEST_F(BoundedStaleness, APullOfAStepWaitsToo) {
   WEIR_ASSERT_OK(ahead.get());
 }
 
+// As a server gets it that holds nothing of the group that is pushed.
+TEST_F(BoundedStaleness, AMessageWithoutSegmentsSaysHowFarItsWorkerHasCome) {
+  const auto ahead = Pull(ann.Pull(ann.SegmentsOf(0), /*step=*/4));
+  EXPECT_FALSE(ahead.has_come());
+  v1::PushRequest note = bob.Push({}, 7);
+  note.set_step(1);
+  WEIR_ASSERT_OK(Push(note, std::vector<float>()).get());
+  WEIR_ASSERT_OK(ahead.get());
+}
+
 TEST_F(BoundedStaleness, AJoinerBeginsAtTheSlowestOnesStepAndStopsNobody) {
   for (uint64_t step = 0; step < 3; ++step) {
     WEIR_ASSERT_OK(Step(ann, step).get());

@@ -211,6 +211,23 @@ TEST_F(SyncPush, APullOfAStepSaysTheGroupStepsBeforeIt) {
   EXPECT_THAT(pulled.get()->header.group_steps(), ElementsAre(0, 2));
 }
 
+// As a server gets it that holds nothing of the group that is pushed.
+TEST_F(SyncPush, AMessageWithoutSegmentsSaysHowFarItsWorkerHasCome) {
+  for (v1::PushRequest push : {Whole(ann, 0), Whole(bob, 0)}) {
+    WEIR_ASSERT_OK(Push(push, Filled(100, 1)).get());
+  }
+  const auto pulled = Pull(ann.Pull(ann.SegmentsOf(0), /*step=*/3));
+  v1::PushRequest note = bob.Push({}, 7);
+  for (const uint64_t step : {2, 3}) {
+    EXPECT_FALSE(pulled.has_come());
+    note.set_step(step);
+    WEIR_ASSERT_OK(Push(note, std::vector<float>()).get());
+  }
+  WEIR_ASSERT_OK(pulled.get());
+  // It is no push: the next one is still the second.
+  WEIR_ASSERT_OK(Push(Whole(bob, 1), Filled(100, 1)).get());
+}
+
 TEST_F(SyncPush, APullOfAStepThatDoesNotBeginNamesWhoIsBehind) {
   const auto pulled = Pull(ann.Pull(ann.SegmentsOf(0), /*step=*/1));
   executor.Advance(absl::Seconds(31));
