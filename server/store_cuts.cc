@@ -88,10 +88,13 @@ absl::Status ParameterStore::AbortStep(const v1::AbortStepRequest& request) {
 // group is being applied but state; when that is done too, the boundary is there.
 void ParameterStore::TryChange(StoreEffects& effects) {
   if (!gate_.change().has_value() || !gate_.change()->committed) return;
-  if (applying_in_[gate_.change()->sync_group] > 0) return;
+  const uint32_t sync_group = gate_.change()->sync_group;
+  if (applying_in_[sync_group] > 0) return;
   // A step that its last member has left half pushed closes no more.
-  const StepLedger& ledger = LedgerOf(gate_.change()->sync_group);
-  if (!members_->empty() && !ledger.AllClosedBelow(gate_.change()->step, *members_)) return;
+  if (members_->first_steps().contains(sync_group) &&
+      !LedgerOf(sync_group).AllClosedBelow(gate_.change()->step, *members_)) {
+    return;
+  }
   const StepGate::Change change = gate_.Take();
   if (change.cut != 0) {
     auto taken = std::make_unique<KeptCut>(KeptCut{change.cut, Snapshot(change.step)});

@@ -207,6 +207,26 @@ TEST_F(TakeoverInASyncGroup, StepsThatNobodyIsLeftToRunAreSkipped) {
   EXPECT_EQ(Weights(view, 0), expected);
 }
 
+// Bob was to join Cid at step 2; the coordinator has let that go with Cid's departure.
+TEST_F(TakeoverInASyncGroup, AChangeOfAGroupThatIsGoneStandsInNobodysWay) {
+  v1::CommitStepRequest commit = Prepared(2, /*sync_group=*/1);
+  ViewMaker joined = view;
+  joined.AddMember(kBob, 4).NextGeneration();
+  *commit.mutable_view() = joined.Make();
+  WEIR_ASSERT_OK(server->CommitStep(commit));
+  WEIR_ASSERT_OK(Push(cid.Push(OneSegment(0, 0, 16), 1), Filled(16, 1)).get());
+  view.NextGeneration();
+  LeaveAlone(kCid);
+  v1::PrepareStepRequest next;
+  next.set_term(1);
+  next.set_run_id(kRun);
+  next.set_attempt(1);
+  next.set_change_id(2);
+  next.set_step(1);
+  WEIR_ASSERT_OK(server->PrepareStep(next));
+  EXPECT_EQ(Weights(view, 0)[31], 0);
+}
+
 TEST_F(TakeoverInASyncGroup, OtherGroupsStayWhereTheyAre) {
   view.AddMember(kDan).NextGeneration();
   WEIR_ASSERT_OK(server->ApplyView(view.Make()));
