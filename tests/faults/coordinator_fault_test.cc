@@ -43,6 +43,9 @@ TEST_F(CoordinatorFault, KilledWhileACutIsMarkedItLosesNoExampleAndUsesNoneTwice
   WEIR_ASSERT_OK(cluster_->Kill("coordinator"));
   cluster_->Signal("b", SIGCONT);
   WEIR_ASSERT_OK(cluster_->StartCoordinator());
+  // Not while they wait for more data, of which there was none for want of a coordinator.
+  AwaitStep("a", 50);
+  AwaitStep("b", 50);
   // The data's position is whole: from the next checkpoint on all is done again, and right.
   const v1::Manifest manifest = SaveCheckpoint("counting");
   RestartServer(1);
