@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/step_context.h"
 
-#include <torch/utils.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "worker/data/batch_slices.h"
 #include "worker/step_parts.h"
-#include "worker/torch_dtype.h"
+#include "worker/tensor_collective.h"
 
 namespace weir {
 namespace {
@@ -33,12 +30,14 @@ Nest ForEachTensor(const Nest& nest, const std::string& name, const Function& fu
 
 }  // namespace
 
-StepContext::StepContext(StepParts& parts) : parts_(parts), outer_(current) {
+StepContext::StepContext(StepParts& parts)
+    : parts_(parts), link_(std::make_shared<StepLink>(StepLink{&parts})), outer_(current) {
   current = this;
 }
 
 StepContext::~StepContext() {
   current = outer_;
+  link_->parts = nullptr;
 }
 
 StepContext* StepContext::Current() {
@@ -92,29 +91,12 @@ void StepContext::CheckInTouch() const {
 
 torch::Tensor StepContext::Run(const torch::Tensor& tensor, ReduceOp op, uint32_t source,
                                const std::string& name, double weight) {
-  CheckInTouch();
-  parts_.weight_used = true;
-  const torch::Tensor mine = tensor.detach().to(torch::kCPU).contiguous();
   CollectiveCall call;
   call.op = op;
   call.name = name;
-  call.dtype = DTypeOf("a tensor of a collective", mine.scalar_type());
-  for (const int64_t size : mine.sizes()) call.shape.push_back(static_cast<uint64_t>(size));
   call.weight = weight;
   call.source = source;
-  std::vector<std::byte> result;
-  const absl::Status status = parts_.collectives->Run(
-      call, {static_cast<const std::byte*>(mine.data_ptr()), mine.nbytes()}, result);
-  if (!status.ok()) throw StepError(status);
-  std::vector<int64_t> shape = mine.sizes().vec();
-  if (op == ReduceOp::kGather) shape.insert(shape.begin(), num_replicas_in_sync());
-  const torch::Tensor all = torch::empty(shape, mine.options());
-  if (all.nbytes() != result.size()) {
-    throw StepError(absl::InternalError(absl::StrCat(Describe(call), " gave ", result.size(),
-                                                     " bytes in place of ", all.nbytes())));
-  }
-  if (!result.empty()) std::memcpy(all.data_ptr(), result.data(), result.size());
-  return all.to(tensor.device());
+  return RunCollective(link_, tensor, call);
 }
 
 torch::Tensor StepContext::AllReduce(const torch::Tensor& tensor, ReduceOp op,
@@ -210,7 +192,7 @@ Nest StepContext::MapReduce(const Nest& items, const Function& function, ReduceO
   part.ForEach([&](const std::string&, const torch::Tensor& tensor) { rows = tensor.size(0); });
   const Nest mine = function(part);
   return ForEachTensor(mine, name, [&](const torch::Tensor& tensor, const std::string& path) {
-    return Run(tensor, op, 0, path, static_cast<double>(rows));
+    return Run(tensor.detach(), op, 0, path, static_cast<double>(rows));
   });
 }
 

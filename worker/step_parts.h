@@ -32,6 +32,7 @@ struct StepParts {
   GroupUpdates* updates = nullptr;  // nullptr: no training step runs
   double weight = 0;
   bool weight_used = false;  // others know it already
+  uint64_t collectives_called = 0;
 };
 
 // The device of a replica's logical device. Throws StepError: InvalidArgument - there is none.

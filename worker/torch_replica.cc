@@ -131,6 +131,7 @@ void TorchReplica::BeginStep(uint64_t step, double weight) {
   parts_.step.step = step;
   parts_.step.weight = weight;
   parts_.step.weight_used = false;
+  parts_.step.collectives_called = 0;
   output_ = Nest();
 }
 

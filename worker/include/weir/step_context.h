@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "weir/nest.h"
@@ -15,6 +16,7 @@
 
 namespace weir {
 
+struct StepLink;
 struct StepParts;
 
 // One call of a step function on one replica. Used from the replica's thread.
@@ -53,7 +55,9 @@ class StepContext {
   double weight() const;
   void SetWeight(double weight);
 
-  // Of f32, f64, i32, i64, bool; means of f32 and f64 only. Results carry no gradient.
+  // Of f32, f64, i32, i64, bool; means of f32 and f64 only. Results have gradients, and these
+  // gradients have some too (docs/replicator.md): the backward pass is a collective as well, which
+  // all replicas call in the same order, within the step.
   torch::Tensor AllReduce(const torch::Tensor& tensor, ReduceOp op, const std::string& name = "");
   // [replicas in sync] + the tensor's shape, in the order of replica ids.
   torch::Tensor AllGather(const torch::Tensor& tensor, const std::string& name = "");
@@ -66,8 +70,9 @@ class StepContext {
 
   // Shares work that is the same on all replicas: `items` (equal on all; every tensor with the same
   // first dimension n) is divided along its first dimension, each replica calls `function` on its
-  // part, which may be empty, and gets what all of them returned. MapGather: joined along the first
-  // dimension, in order. MapReduce: reduced; a mean is weighted by the parts' sizes.
+  // part, which may be empty, and gets what all of them returned, without a gradient. MapGather:
+  // joined along the first dimension, in order. MapReduce: reduced; a mean is weighted by the
+  // parts' sizes.
   using Function = std::function<Nest(const Nest& part)>;
   Nest MapGather(const Nest& items, const Function& function, const std::string& name = "");
   Nest MapReduce(const Nest& items, const Function& function, ReduceOp op,
@@ -80,6 +85,7 @@ class StepContext {
   void CheckInTouch() const;
 
   StepParts& parts_;
+  const std::shared_ptr<StepLink> link_;
   StepContext* const outer_;
 };
 
