@@ -148,6 +148,27 @@ std::optional<std::string> KindOf(const std::string& name, YamlMap& map) {
   return std::nullopt;
 }
 
+void ReadClip(const YamlValue& value, v1::GradientClip& clip) {
+  auto map = value.Map();
+  if (!map) return;
+  const std::pair<const char*, void (v1::GradientClip::*)(double)> kinds[] = {
+      {"value", &v1::GradientClip::set_value},
+      {"global_norm", &v1::GradientClip::set_global_norm},
+      {"push_norm", &v1::GradientClip::set_push_norm}};
+  int given = 0;
+  for (const auto& [key, set] : kinds) {
+    const auto limit = map->Get(key);
+    if (!limit) continue;
+    ++given;
+    const auto number = limit->Number(0);
+    if (number && *number == 0) limit->Report("expected a number above 0");
+    if (number) (clip.*set)(*number);
+  }
+  map->Finish();
+  if (given != 1)
+    value.Report("expected one of {value: ...}, {global_norm: ...}, {push_norm: ...}");
+}
+
 void ReadOptimizer(const std::string& name, YamlMap& map, JobFile& job) {
   v1::Optimizer& optimizer = (*job.spec.mutable_optimizers())[name];
   const auto kind = KindOf(name, map);
@@ -157,8 +178,12 @@ void ReadOptimizer(const std::string& name, YamlMap& map, JobFile& job) {
   } else {
     map.Report("\"learning_rate\" is missing");
   }
-  map.NotYet("clip", "clipping comes with a later release");
-  map.NotYet("no_decay", "parameter groups come with a later release");
+  if (const auto clip = map.Get("clip")) ReadClip(*clip, *optimizer.mutable_clip());
+  if (const auto patterns = map.Get("no_decay")) {
+    for (const YamlValue& pattern : patterns->List()) {
+      if (const auto text = pattern.String()) optimizer.add_no_decay(*text);
+    }
+  }
   if (!kind) return;
   if (*kind == "sgd") ReadSgd(map, *optimizer.mutable_sgd());
   if (*kind == "adagrad") ReadAdagrad(map, *optimizer.mutable_adagrad());
@@ -269,8 +294,25 @@ v1::Optimizer DefaultOptimizer() {
 }
 
 std::string PrintOptimizer(const v1::Optimizer& optimizer) {
+  const v1::GradientClip& clip = optimizer.clip();
+  std::string more;
+  if (clip.value() > 0) more = absl::StrCat(", clip: {value: ", FormatNumber(clip.value()), "}");
+  if (clip.global_norm() > 0) {
+    more = absl::StrCat(", clip: {global_norm: ", FormatNumber(clip.global_norm()), "}");
+  }
+  if (clip.push_norm() > 0) {
+    more = absl::StrCat(", clip: {push_norm: ", FormatNumber(clip.push_norm()), "}");
+  }
+  if (optimizer.no_decay_size() > 0) {
+    absl::StrAppend(&more, ", no_decay: [",
+                    absl::StrJoin(optimizer.no_decay(), ", ",
+                                  [](std::string* out, const std::string& pattern) {
+                                    absl::StrAppend(out, Quoted(pattern));
+                                  }),
+                    "]");
+  }
   return absl::StrCat("{", PrintKind(optimizer),
-                      ", learning_rate: ", PrintSchedule(optimizer.learning_rate()), "}");
+                      ", learning_rate: ", PrintSchedule(optimizer.learning_rate()), more, "}");
 }
 
 }  // namespace weir

@@ -20,10 +20,6 @@ const char* BoolText(bool value) {
   return value ? "true" : "false";
 }
 
-std::string Quoted(const std::string& text) {
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
-}
-
 std::string PrintModel(const v1::ModelSpec& model) {
   std::vector<std::string> options;
   if (!model.replica().empty()) {

@@ -4,7 +4,11 @@
 #include <ATen/autocast_mode.h>
 #include <torch/utils.h>
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/gradient_clip.h"
 #include "worker/reduction.h"
 #include "worker/replica_parts.h"
 #include "worker/replica_variables.h"
@@ -28,7 +32,7 @@ torch::Tensor Handed(const torch::Tensor& parameter, const std::string& name) {
 
 // What a replica brings to the meeting of an optimizer's step.
 struct Brought {
-  std::vector<torch::Tensor> gradients;  // by parameter; undefined: absent
+  Gradients gradients;
   double weight;
 };
 
@@ -53,26 +57,43 @@ torch::Tensor MeanOf(absl::Span<const void* const> contributions, size_t paramet
   return mean;
 }
 
-// For all replicas of the process, which wait.
-absl::Status UpdateGroup(const OptimizerLink& link, absl::Span<const void* const> contributions) {
-  std::vector<torch::Tensor> gradients;  // hold the bytes until the push is acknowledged
+// One group of the optimizer's.
+absl::Status UpdateGroup(const OptimizerLink& link, uint32_t group, const Gradients& gradients,
+                         double weight) {
   std::vector<PushItem> pushed;
   std::vector<PullItem> pulled;
   for (size_t i = 0; i < link.parameters.size(); ++i) {
-    gradients.push_back(MeanOf(contributions, i));
-    const bool present = gradients.back().defined();
-    pushed.push_back({link.variables[i], present ? gradients.back().data_ptr() : nullptr,
-                      present ? gradients.back().nbytes() : 0});
+    if (link.groups[i] != group) continue;
+    const bool present = gradients[i].defined();
+    pushed.push_back({link.variables[i], present ? gradients[i].data_ptr() : nullptr,
+                      present ? gradients[i].nbytes() : 0});
     pulled.push_back(link.step->variables->StorageOf(link.variables[i]));
   }
-  double weight = 0;
-  for (const void* each : contributions) weight += At(each).weight;
-  const absl::Status status = link.step->updates->Update(link.group, pushed, pulled, weight);
+  const absl::Status status = link.step->updates->Update(group, pushed, pulled, weight);
   if (status.ok()) link.step->variables->Land(pulled);
   return status;
 }
 
+// For all replicas of the process, which wait.
+absl::Status Update(const OptimizerLink& link, absl::Span<const void* const> contributions) {
+  Gradients gradients;  // hold the bytes until the pushes are acknowledged
+  for (size_t i = 0; i < link.parameters.size(); ++i) gradients.push_back(MeanOf(contributions, i));
+  if (link.clip.push_norm > 0) ClipNorm(link.clip.push_norm, gradients);
+  double weight = 0;
+  for (const void* each : contributions) weight += At(each).weight;
+  for (const uint32_t group : std::set<uint32_t>(link.groups.begin(), link.groups.end())) {
+    WEIR_RETURN_IF_ERROR(UpdateGroup(link, group, gradients, weight));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+Optimizer& Optimizer::Clip(const GradientClip& clip) {
+  CheckClip(link_->name, clip);
+  if (!link_->clip_is_the_jobs) link_->clip = clip;
+  return *this;
+}
 
 void Optimizer::ZeroGrad() {
   for (torch::Tensor& parameter : link_->parameters) parameter.mutable_grad() = torch::Tensor();
@@ -94,11 +115,11 @@ void Optimizer::Step() {
     brought.gradients.push_back(Handed(parameter, link_->names[i]));
     parameter.mutable_grad() = torch::Tensor();
   }
-  const absl::Status status =
-      step.meeting->Meet(step.replica, absl::StrCat(link_->name, ".Step()"), &brought,
-                         [&](absl::Span<const void* const> contributions) {
-                           return UpdateGroup(*link_, contributions);
-                         });
+  brought.gradients =
+      ClippedMean(step, link_->name, link_->clip, link_->parameters, std::move(brought.gradients));
+  const absl::Status status = step.meeting->Meet(
+      step.replica, absl::StrCat(link_->name, ".Step()"), &brought,
+      [&](absl::Span<const void* const> contributions) { return Update(*link_, contributions); });
   if (!status.ok()) throw StepError(status);
   // What autocast has made of the old weights.
   if (at::autocast::is_cpu_enabled() || at::autocast::is_enabled()) at::autocast::clear_cache();

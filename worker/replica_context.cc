@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fnmatch.h>
+
 #include <algorithm>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "worker/replica_parts.h"
 #include "worker/torch_dtype.h"
 
@@ -36,42 +40,114 @@ void AddVariable(ReplicaParts& parts, const std::string& name, const torch::Tens
   parts.tensors.push_back(tensor);
 }
 
-template <typename Kind>
-Optimizer Wrap(ReplicaParts& parts, const std::string& name,
-               const std::vector<torch::Tensor>& parameters, double rate, const Kind& kind) {
-  OptimizerGroup group;
-  group.name = name;
-  group.learning_rate.base = rate;
-  group.optimizer = kind;
-  const auto from_job = parts.job_optimizers.find(name);
-  if (from_job != parts.job_optimizers.end()) group = from_job->second;
-  for (const OptimizerGroup& known : parts.declaration.groups) {
-    if (known.name == name) Refuse(absl::StrCat("there is an optimizer \"", name, "\" already"));
+// True: one of the name's parts, between slashes and dots, is like the pattern.
+bool Matches(const std::string& pattern, const std::string& name) {
+  for (const std::string& part :
+       std::vector<std::string>(absl::StrSplit(name, absl::ByAnyChar("/.")))) {
+    if (fnmatch(pattern.c_str(), part.c_str(), 0) == 0) return true;
   }
-  parts.declaration.groups.push_back(group);
+  return false;
+}
+
+// The groups that the servers know of one optimizer: its own, and one without weight decay where
+// the job wants that for some parameters.
+class OptimizerGroups {
+ public:
+  OptimizerGroups(ReplicaParts& parts, const JobOptimizer& optimizer)
+      : parts_(parts), optimizer_(optimizer), matched_(optimizer.no_decay.size()) {
+    own_ = Add(optimizer.group);
+  }
+
+  // Index in the declaration plus one.
+  uint32_t Of(const std::string& parameter) {
+    bool decays = true;
+    for (size_t i = 0; i < matched_.size(); ++i) {
+      if (!Matches(optimizer_.no_decay[i], parameter)) continue;
+      matched_[i] = true;
+      decays = false;
+    }
+    if (decays) return own_;
+    if (without_decay_ == 0) {
+      OptimizerGroup group = optimizer_.group;
+      absl::StrAppend(&group.name, "/no_decay");
+      std::visit([](auto& rule) { rule.weight_decay = 0; }, group.optimizer);
+      without_decay_ = Add(group);
+    }
+    return without_decay_;
+  }
+
+  void CheckPatternsUsed() const {
+    for (size_t i = 0; i < matched_.size(); ++i) {
+      if (matched_[i]) continue;
+      Refuse(absl::StrCat("optimizers.", optimizer_.group.name, ".no_decay: \"",
+                          optimizer_.no_decay[i], "\" is like no parameter of this optimizer"));
+    }
+  }
+
+ private:
+  uint32_t Add(const OptimizerGroup& group) {
+    parts_.declaration.groups.push_back(group);
+    return static_cast<uint32_t>(parts_.declaration.groups.size());
+  }
+
+  ReplicaParts& parts_;
+  const JobOptimizer& optimizer_;
+  std::vector<bool> matched_;  // by pattern
+  uint32_t own_ = 0;
+  uint32_t without_decay_ = 0;  // 0: not there
+};
+
+// The variable that a parameter is; names the parameter where it is none.
+size_t VariableOf(ReplicaParts& parts, const OptimizerLink& link, const torch::Tensor& parameter) {
+  const auto found = Find(parts, parameter);
+  if (found == parts.tensors.end()) {
+    Refuse(absl::StrCat("optimizer \"", link.name, "\": parameter ", link.parameters.size(),
+                        " is not part of a module that was added"));
+  }
+  return static_cast<size_t>(found - parts.tensors.begin());
+}
+
+Optimizer Link(ReplicaParts& parts, const JobOptimizer& optimizer,
+               const std::vector<torch::Tensor>& parameters) {
+  const std::string& name = optimizer.group.name;
+  for (const std::shared_ptr<OptimizerLink>& known : parts.links) {
+    if (known->name == name) Refuse(absl::StrCat("there is an optimizer \"", name, "\" already"));
+  }
   auto link = std::make_shared<OptimizerLink>();
   link->name = name;
+  link->clip = optimizer.clip;
+  link->clip_is_the_jobs = parts.job_optimizers.count(name) > 0;
   link->step = &parts.step;
-  link->group = static_cast<uint32_t>(parts.declaration.groups.size());
+  OptimizerGroups groups(parts, optimizer);
   for (const torch::Tensor& parameter : parameters) {
-    const auto found = Find(parts, parameter);
-    if (found == parts.tensors.end()) {
-      Refuse(absl::StrCat("optimizer \"", name, "\": parameter ", link->parameters.size(),
-                          " is not part of a module that was added"));
-    }
-    const size_t index = static_cast<size_t>(found - parts.tensors.begin());
+    const size_t index = VariableOf(parts, *link, parameter);
     VariableSpec& variable = parts.declaration.variables[index];
-    if (variable.group == link->group) continue;  // tied, given twice
+    if (std::count(link->variables.begin(), link->variables.end(), index) > 0) continue;  // tied
     if (variable.group != 0) Refuse(absl::StrCat(variable.name, " has an optimizer already"));
     if (!parameter.requires_grad()) continue;  // frozen: state, as long as the job lasts
-    variable.group = link->group;
+    variable.group = groups.Of(variable.name);
     variable.aggregation = Aggregation::kDefault;
     link->parameters.push_back(parameter);
     link->variables.push_back(index);
     link->names.push_back(variable.name);
+    link->groups.push_back(variable.group);
   }
+  groups.CheckPatternsUsed();
   parts.links.push_back(link);
   return Optimizer(std::move(link));
+}
+
+// What the job says comes before what the code says.
+template <typename Kind>
+Optimizer Wrap(ReplicaParts& parts, const std::string& name,
+               const std::vector<torch::Tensor>& parameters, double rate, const Kind& kind) {
+  const auto from_job = parts.job_optimizers.find(name);
+  if (from_job != parts.job_optimizers.end()) return Link(parts, from_job->second, parameters);
+  JobOptimizer optimizer;
+  optimizer.group.name = name;
+  optimizer.group.learning_rate.base = rate;
+  optimizer.group.optimizer = kind;
+  return Link(parts, optimizer, parameters);
 }
 
 template <typename Kind>

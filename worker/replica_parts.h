@@ -13,12 +13,21 @@
 
 namespace weir {
 
+// What a job file says of an optimizer.
+struct JobOptimizer {
+  OptimizerGroup group;
+  GradientClip clip;
+  std::vector<std::string> no_decay;  // patterns
+};
+
 struct OptimizerLink {
   std::string name;
-  uint32_t group = 0;  // index in the declaration plus one
+  GradientClip clip;
+  bool clip_is_the_jobs = false;  // and not the code's to say
   std::vector<torch::Tensor> parameters;
   std::vector<size_t> variables;   // of each parameter
   std::vector<std::string> names;  // the same
+  std::vector<uint32_t> groups;    // the same; indices in the declaration plus one
   StepParts* step = nullptr;       // of the replica, which outlives the link's use
 };
 
@@ -26,13 +35,13 @@ struct ReplicaParts {
   // Given.
   Options options;
   ExampleShape shape;
-  std::map<std::string, OptimizerGroup> job_optimizers;  // by name
+  std::map<std::string, JobOptimizer> job_optimizers;  // by name
   StepParts step;
   // Gathered.
   Declaration declaration;
   std::vector<torch::Tensor> tensors;  // by variable
   std::map<std::string, std::shared_ptr<torch::nn::Module>> modules;
-  std::vector<std::shared_ptr<OptimizerLink>> links;  // by group
+  std::vector<std::shared_ptr<OptimizerLink>> links;
 };
 
 }  // namespace weir

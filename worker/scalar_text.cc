@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace weir {
 namespace {
@@ -168,6 +169,10 @@ std::string FormatBytes(uint64_t bytes) {
     if (bytes >= scale && bytes % scale == 0) return absl::StrCat(bytes / scale, " ", kUnits[i]);
   }
   return absl::StrCat(bytes);
+}
+
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
 }
 
 }  // namespace weir

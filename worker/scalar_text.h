@@ -34,5 +34,7 @@ std::string FormatNumber(double value);
 std::string FormatExtent(const v1::Extent& extent);
 std::string FormatTime(absl::Duration time);
 std::string FormatBytes(uint64_t bytes);
+// In double quotes, whatever it holds.
+std::string Quoted(const std::string& text);
 
 }  // namespace weir

@@ -13,7 +13,6 @@
 #include "worker/torch_dtype.h"
 
 namespace weir {
-namespace {
 
 torch::Tensor RunWithoutGradient(StepParts& step, const torch::Tensor& tensor,
                                  CollectiveCall call) {
@@ -41,6 +40,8 @@ torch::Tensor RunWithoutGradient(StepParts& step, const torch::Tensor& tensor,
   if (!result.empty()) std::memcpy(all.data_ptr(), result.data(), result.size());
   return all.to(tensor.device());
 }
+
+namespace {
 
 // What the backward pass knows of a collective.
 struct ForwardCall : torch::CustomClassHolder {

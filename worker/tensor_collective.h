@@ -29,4 +29,7 @@ struct StepLink {
 torch::Tensor RunCollective(const std::shared_ptr<StepLink>& step, const torch::Tensor& tensor,
                             const CollectiveCall& call);
 
+// The same, with no gradient.
+torch::Tensor RunWithoutGradient(StepParts& step, const torch::Tensor& tensor, CollectiveCall call);
+
 }  // namespace weir

@@ -26,7 +26,7 @@
 namespace weir {
 namespace {
 
-absl::StatusOr<std::map<std::string, OptimizerGroup>> JobOptimizers(const v1::JobSpec& spec) {
+absl::StatusOr<std::map<std::string, JobOptimizer>> JobOptimizers(const v1::JobSpec& spec) {
   v1::Declaration message;
   for (const auto& [name, optimizer] : spec.optimizers()) {
     v1::OptimizerGroup& group = *message.add_groups();
@@ -34,8 +34,14 @@ absl::StatusOr<std::map<std::string, OptimizerGroup>> JobOptimizers(const v1::Jo
     *group.mutable_optimizer() = optimizer;
   }
   WEIR_ASSIGN_OR_RETURN(const Declaration declaration, FromProto(message));
-  std::map<std::string, OptimizerGroup> optimizers;
-  for (const OptimizerGroup& group : declaration.groups) optimizers[group.name] = group;
+  std::map<std::string, JobOptimizer> optimizers;
+  for (const OptimizerGroup& group : declaration.groups) {
+    const v1::Optimizer& given = spec.optimizers().at(group.name);
+    const v1::GradientClip& clip = given.clip();
+    optimizers[group.name] = {group,
+                              {clip.value(), clip.global_norm(), clip.push_norm()},
+                              {given.no_decay().begin(), given.no_decay().end()}};
+  }
   return optimizers;
 }
 
@@ -67,7 +73,7 @@ LocalCollectives::Step CollectivesOf(const ReplicaStep& step) {
 class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
  public:
   TorchRunner(ReplicaClass replica_class, const TorchRunnerOptions& options,
-              const std::map<std::string, OptimizerGroup>& optimizers, const DeviceMap& devices)
+              const std::map<std::string, JobOptimizer>& optimizers, const DeviceMap& devices)
       : class_(std::move(replica_class)),
         optimizers_(optimizers),
         seed_(options.spec.seed()),
@@ -221,7 +227,7 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
   // The job speaks of no optimizer that the model does not have.
   absl::Status CheckOptimizersUsed() const {
     std::vector<std::string> names;
-    for (const OptimizerGroup& group : declaration().groups) names.push_back(group.name);
+    for (const auto& link : replicas_[0]->parts().links) names.push_back(link->name);
     for (const auto& [name, optimizer] : optimizers_) {
       if (std::count(names.begin(), names.end(), name) > 0) continue;
       return absl::InvalidArgumentError(
@@ -250,7 +256,7 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
   }
 
   const ReplicaClass class_;
-  const std::map<std::string, OptimizerGroup> optimizers_;
+  const std::map<std::string, JobOptimizer> optimizers_;
   const uint64_t seed_;
   DefaultGenerator generator_;
   const bool in_turn_;

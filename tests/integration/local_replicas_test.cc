@@ -32,6 +32,20 @@ TEST(LocalReplicas, FourTrainWhatOneTrainsOnTheJoinedBatch) {
   EXPECT_NEAR(four.summary.test_loss, one.summary.test_loss, 1e-5);
 }
 
+TEST(LocalReplicas, ClipTheGradientOfTheJoinedBatch) {
+  for (const bool by_value : {false, true}) {
+    v1::JobSpec spec = Job(15, 1);
+    v1::GradientClip& clip = *(*spec.mutable_optimizers())["main"].mutable_clip();
+    by_value ? clip.set_value(0.01) : clip.set_global_norm(0.3);
+    WEIR_ASSERT_OK_AND_ASSIGN(const Trained one, TrainLocally(spec));
+    spec.set_replicas_per_worker(4);
+    WEIR_ASSERT_OK_AND_ASSIGN(const Trained four, TrainLocally(spec));
+    EXPECT_LE(RelativeDistance(four.values, one.values), kEqual);
+    WEIR_ASSERT_OK_AND_ASSIGN(const Trained not_clipped, TrainLocally(Job(15, 1)));
+    EXPECT_GT(RelativeDistance(one.values, not_clipped.values), 1e-3);
+  }
+}
+
 // 15 over two are 8 and 7; 3 over four leave nothing for the last.
 TEST(LocalReplicas, UnequalAndEmptyPartsCountAsTheirExamples) {
   WEIR_ASSERT_OK_AND_ASSIGN(const Trained fifteen, TrainLocally(Job(15, 1)));

@@ -16,7 +16,7 @@ namespace weir {
 
 // Calls `step` for each replica, of ids 0, 1, ... and these weights. Gives what each ended with.
 inline std::vector<absl::Status> RunStepOfReplicas(
-    const std::vector<double>& weights, const std::function<void(StepContext&, size_t)>& step) {
+    const std::vector<double>& weights, const std::function<void(StepParts&, size_t)>& step) {
   ReplicaMeeting::Options options;
   options.replicas = static_cast<uint32_t>(weights.size());
   options.timeout = absl::Seconds(60);
@@ -41,8 +41,7 @@ inline std::vector<absl::Status> RunStepOfReplicas(
       parts.weight = weights[i];
       meeting.Start(i);
       try {
-        StepContext context(parts);
-        step(context, i);
+        step(parts, i);
       } catch (const StepError& error) {
         ends[i] = error.status();
       }
@@ -51,6 +50,15 @@ inline std::vector<absl::Status> RunStepOfReplicas(
   }
   for (std::thread& thread : threads) thread.join();
   return ends;
+}
+
+inline std::vector<absl::Status> RunStepOfReplicas(
+    const std::vector<double>& weights, const std::function<void(StepContext&, size_t)>& step) {
+  return RunStepOfReplicas(
+      weights, std::function<void(StepParts&, size_t)>([&](StepParts& parts, size_t replica) {
+        StepContext context(parts);
+        step(context, replica);
+      }));
 }
 
 }  // namespace weir

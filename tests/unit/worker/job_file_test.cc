@@ -127,8 +127,22 @@ TEST(JobFile, WhatComesLaterIsRefusedByName) {
       "job.yaml:2: model.plugin: is not supported yet: plug-ins come with a later release; use "
       "a built-in model\njob.yaml:2: model: expected one of \"builtin\", the name of a built-in "
       "model, and \"replica\", that of the replica class of a program of your own");
-  EXPECT_THAT(MessageOf("momentum: 0.9", "clip: {global_norm: 5}"),
-              HasSubstr("optimizers.sgd.clip: is not supported yet"));
+}
+
+TEST(JobFile, AnOptimizerClipsInOneWay) {
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const JobFile job,
+      Parse(kJob, {"optimizers.sgd.clip={global_norm: 5}", "optimizers.sgd.no_decay=[bias, bn*]"}));
+  const v1::Optimizer& sgd = job.spec.optimizers().at("sgd");
+  EXPECT_EQ(sgd.clip().global_norm(), 5);
+  EXPECT_THAT(sgd.no_decay(), testing::ElementsAre("bias", "bn*"));
+  constexpr char kForms[] =
+      "optimizers.sgd.clip: expected one of {value: ...}, {global_norm: ...}, {push_norm: ...}";
+  EXPECT_THAT(MessageOf("momentum: 0.9", "clip: {global_norm: 5, value: 1}"), HasSubstr(kForms));
+  EXPECT_THAT(MessageOf("momentum: 0.9", "clip: {}"), HasSubstr(kForms));
+  EXPECT_THAT(MessageOf("momentum: 0.9", "clip: {value: 0}"),
+              HasSubstr("optimizers.sgd.clip.value: expected a number above 0"));
+  EXPECT_THAT(MessageOf("momentum: 0.9", "clip: {norm: 5}"), HasSubstr("global_norm"));
 }
 
 TEST(JobFile, ABoundOfStalenessIsARegimeAndZeroIsSync) {

@@ -48,6 +48,12 @@ INSTANTIATE_TEST_SUITE_P(
         "optimizers: {a: {kind: adagrad, learning_rate: {cosine: {from: 0.1, over: 1 epoch}}}}\n",
         "model: {replica: gan, options: {width: 3, sizes: [3, 4], kind: \"a: b\"}}\nepochs: 2\n"
         "replicas_per_worker: 4\ndevice: cuda\nprecision: bf16\nlogical_devices: 2\n",
+        "model: {builtin: mlp}\nepochs: 2\noptimizers: {sgd: {learning_rate: 0.1, clip: "
+        "{global_norm: 0.5}, no_decay: [bias, \"bn*\", \"a\\\"b\"]}}\n",
+        "model: {builtin: mlp}\nepochs: 2\n"
+        "optimizers: {sgd: {learning_rate: 0.1, clip: {push_norm: 2}}}\n",
+        "model: {builtin: mlp}\nepochs: 2\n"
+        "optimizers: {sgd: {learning_rate: 0.1, clip: {value: 1e-2}}}\n",
         "model: {builtin: resnet}\nepochs: 2\norphan_ttl: 90 s\n"
         "optimizers: {a: {kind: adamw, learning_rate: {constant: {from: 0.1, warm_up: 9 "
         "steps}}}}\n"));

@@ -9,12 +9,27 @@ namespace weir {
 
 struct OptimizerLink;
 
+// What is done to gradients before they are applied. At most one is set; 0: nothing. The applied
+// gradient is the mean over the replicas in sync, which makes a step send the gradients round once
+// more; in `async` and `bounded_staleness` it is what the process pushes.
+struct GradientClip {
+  double value = 0;        // each element of the applied gradient to [-value, value]
+  double global_norm = 0;  // the applied gradient, of all of the optimizer's parameters together,
+                           // to this L2 norm (torch::nn::utils::clip_grad_norm_)
+  double push_norm = 0;  // the same, of what the process pushes
+};
+
 // A wrapped optimizer: its parameters are here, its rule and its slots are on the servers. A
 // handle, cheap to copy. Used from its replica's thread.
 class Optimizer {
  public:
   Optimizer() = default;
   explicit Optimizer(std::shared_ptr<OptimizerLink> link) : link_(std::move(link)) {}
+
+  // How its gradients are clipped, for code like WrapOptimizer(...).Clip(...); what the job file
+  // says comes before it. The same on every replica. Throws StepError: InvalidArgument - a limit
+  // that is negative or no number, or more than one.
+  Optimizer& Clip(const GradientClip& clip);
 
   // Forgets the gradients of its parameters.
   void ZeroGrad();
