@@ -14,6 +14,12 @@ void ClientUpdates::StartFrom(absl::Span<const uint64_t> group_steps) {
   }
 }
 
+void ClientUpdates::BeginStep(const StepPlace& place) {
+  place_ = place;
+  asked_.clear();
+  made_.clear();
+}
+
 PushOptions ClientUpdates::NextOptions(uint32_t group) {
   if (group_steps_.size() <= group) group_steps_.resize(group + 1);
   PushOptions options;
@@ -26,11 +32,14 @@ PushOptions ClientUpdates::NextOptions(uint32_t group) {
 
 absl::Status ClientUpdates::Update(uint32_t group, absl::Span<const PushItem> gradients,
                                    absl::Span<const PullItem> weights, double weight) {
+  const uint32_t asked = ++asked_[group];
+  if (asked <= made_[group]) return absl::OkStatus();  // the weights are there
   PushOptions options = NextOptions(group);
   options.weight = weight / full_weight_;
   options.examples = place_.examples;
   options.consumed = place_.consumed;
   WEIR_ASSIGN_OR_RETURN(const PushStats stats, client_.PushPull(gradients, weights, options));
+  made_[group] = asked;
   staleness_ = stats.staleness;
   if (stats.late) {
     ++late_pushes_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -33,7 +34,10 @@ class ClientUpdates final : public GroupUpdates {
   // Others have come so far before this worker's first step.
   void StartFrom(absl::Span<const uint64_t> group_steps);
 
-  void BeginStep(const StepPlace& place) { place_ = place; }
+  void BeginStep(const StepPlace& place);
+  // The same step once more. What it has updated already stays so: these updates, which come again,
+  // are not sent again.
+  void RepeatStep() { asked_.clear(); }
 
   absl::Status Update(uint32_t group, absl::Span<const PushItem> gradients,
                       absl::Span<const PullItem> weights, double weight) override;
@@ -61,6 +65,8 @@ class ClientUpdates final : public GroupUpdates {
   const double full_weight_;
   const absl::Duration timeout_;
   StepPlace place_;
+  std::map<uint32_t, uint32_t> asked_;  // by group: updates, since the step began or was repeated
+  std::map<uint32_t, uint32_t> made_;   // by group: updates of the step that have been made
   uint64_t staleness_ = 0;
   uint64_t late_pushes_ = 0;
   uint64_t next_step_ = 0;

@@ -202,6 +202,7 @@ absl::StatusOr<Metrics> TrainingAttempt::TrainStep(const FeedItem& item) {
   while (MayRepeatStep(metrics.status())) {
     WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
     spdlog::info("repeating step={}: {}", step_, metrics.status().ToString());
+    updates_.RepeatStep();
     metrics = parts_.runner.Train(Place(), batches, updates_);
   }
   if (metrics.ok()) EndStep(item);

@@ -207,6 +207,11 @@ class FakeRunner final : public ReplicaRunner {
     const absl::Status status =
         updates.Update(1, {push}, {pull}, static_cast<double>(batches[0].examples));
     if (!status.ok()) return status;
+    if (!late_failures.empty()) {
+      const absl::Status failure = late_failures.front();
+      late_failures.erase(late_failures.begin());
+      return failure;
+    }
     counter += 1;
     return Metrics{{"loss", weight}};
   }
@@ -228,6 +233,7 @@ class FakeRunner final : public ReplicaRunner {
   std::vector<uint64_t> trained;
   std::vector<ReplicaStep> steps;
   std::vector<absl::Status> failures;        // of the next steps, before they push
+  std::vector<absl::Status> late_failures;   // after they have
   std::function<void(TrainingSteps&)> loop;  // of the model's own
   absl::Status loop_status;
 
@@ -496,6 +502,20 @@ TEST_F(TrainingLoopTest, AStepWithinWhoseCollectivesAWorkerLeftIsRepeatedOnTheSa
   EXPECT_NE(runner_.steps[2].others, nullptr);
   EXPECT_EQ(client_.pushes.size(), 3u);
   EXPECT_EQ(client_.pushes[2].consumed, 20u);
+}
+
+// The gradient counts once.
+TEST_F(TrainingLoopTest, ARepeatedStepUpdatesNothingTwice) {
+  spec_.set_workers(2);
+  runner_.late_failures = {MemberLeft("rank 1 has left")};
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_EQ(summary.steps, 3u);
+  EXPECT_THAT(runner_.trained, ElementsAre(8, 8, 8, 4));
+  ASSERT_EQ(client_.pushes.size(), 3u);
+  for (uint64_t step = 0; step < 3; ++step) {
+    EXPECT_EQ(client_.pushes[step].step, step);
+    EXPECT_EQ(client_.pushes[step].group_step, step);
+  }
 }
 
 TEST_F(TrainingLoopTest, ALoopIsEnteredAnewAfterARollback) {
