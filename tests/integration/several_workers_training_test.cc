@@ -3,117 +3,16 @@
 // played by the test: what they train together is what one process trains alone.
 #include <gmock/gmock.h>
 
-#include <map>
-#include <memory>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "common/mutex.h"
+#include "tests/integration/meeting_session.h"
 #include "tests/integration/small_training.h"
-#include "tests/support/hand_made_job.h"
 #include "tests/support/relative_distance.h"
 #include "tests/support/status_matchers.h"
 
 namespace weir {
 namespace {
-
-// Where the workers of a job meet. Thread-safe.
-class Meeting {
- public:
-  Meeting(HandMadeJob& job, uint32_t workers) : job_(job), workers_(workers) {}
-
-  void Initialised() {
-    MutexLock lock(mutex_);
-    job_.Run();
-    initialised_ = true;
-    changed_.NotifyAll();
-  }
-  bool initialised() {
-    MutexLock lock(mutex_);
-    return initialised_;
-  }
-  void AwaitInitialised() {
-    MutexLock lock(mutex_);
-    while (!initialised_) changed_.Wait(mutex_);
-  }
-  BarrierResult Enter(const std::string& name, const std::map<std::string, double>& values) {
-    MutexLock lock(mutex_);
-    BarrierResult& barrier = barriers_[name];
-    ++barrier.members;
-    for (const auto& [key, value] : values) barrier.sums[key] += value;
-    changed_.NotifyAll();
-    while (barrier.members < workers_) changed_.Wait(mutex_);
-    return barrier;
-  }
-  DataRange Take(uint64_t examples, uint64_t total) {
-    MutexLock lock(mutex_);
-    DataRange range{0, taken_, std::min(total, taken_ + examples)};
-    taken_ = range.end;
-    return range;
-  }
-
- private:
-  HandMadeJob& job_;
-  const uint32_t workers_;
-  Mutex mutex_;
-  CondVar changed_;
-  bool initialised_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, BarrierResult> barriers_ ABSL_GUARDED_BY(mutex_);
-};
-
-class MeetingSession final : public JobSession {
- public:
-  MeetingSession(Meeting& meeting, uint32_t rank, uint32_t workers)
-      : meeting_(meeting), rank_(rank), workers_(workers) {}
-
-  JobInfo Info() const override {
-    JobInfo info;
-    info.attempt = 1;
-    info.member = true;
-    info.rank = rank_;
-    info.servers = 2;
-    for (uint32_t rank = 0; rank < workers_; ++rank) info.members.push_back({rank, 0});
-    info.initialiser = rank_ == 0;
-    info.state = meeting_.initialised() ? JobState::kRunning : JobState::kInitialising;
-    info.resume_group_steps = {0, 0};
-    return info;
-  }
-  absl::Status Declare(const Declaration&) override { return absl::OkStatus(); }
-  absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration) override {
-    if (rank_ != 0) meeting_.AwaitInitialised();
-    return Info();
-  }
-  absl::Status ReportInitialised() override {
-    meeting_.Initialised();
-    return absl::OkStatus();
-  }
-  absl::Status WaitForOtherAttempt(uint64_t, absl::Duration) override {
-    return absl::AbortedError("nothing is rolled back here");
-  }
-  absl::StatusOr<BarrierResult> Barrier(const std::string& name,
-                                        const std::map<std::string, double>& values,
-                                        const BarrierOptions&) override {
-    return meeting_.Enter(name, values);
-  }
-  absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples, absl::Duration) override {
-    TakenRanges taken;
-    const DataRange range = meeting_.Take(examples, 200);
-    taken.end_of_data = range.first == range.end;
-    if (!taken.end_of_data) taken.ranges.push_back(range);
-    return taken;
-  }
-  void ReportProgress(const Progress&) override {}
-  absl::StatusOr<std::string> SaveCheckpoint(const std::map<std::string, double>&) override {
-    return absl::UnimplementedError("no checkpoints here");
-  }
-  absl::Status Leave(bool, const std::string&) override { return absl::OkStatus(); }
-
- private:
-  Meeting& meeting_;
-  const uint32_t rank_;
-  const uint32_t workers_;
-};
 
 v1::Optimizer Momentum() {
   v1::Optimizer optimizer;

@@ -55,12 +55,13 @@ v1::JobSpec SmallJob(const std::string& name, const v1::Optimizer& optimizer) {
   return spec;
 }
 
-absl::StatusOr<std::unique_ptr<ReplicaRunner>> SmallRunner(const v1::JobSpec& spec) {
+absl::StatusOr<std::unique_ptr<ReplicaRunner>> SmallRunner(const v1::JobSpec& spec,
+                                                           const ModelRegistry& models) {
   TorchRunnerOptions options;
   options.spec = spec;
   options.height = options.width = kSide;
   options.classes = 4;
-  return CreateTorchRunner(ModelRegistry::WithBuiltins(), options);
+  return CreateTorchRunner(models, options);
 }
 
 std::vector<float> ValuesOf(ReplicaRunner& runner) {
@@ -74,7 +75,7 @@ std::vector<float> ValuesOf(ReplicaRunner& runner) {
 }
 
 absl::StatusOr<Trained> TrainSmall(const v1::JobSpec& spec, JobSession& session,
-                                   ParameterClient& client) {
+                                   ParameterClient& client, const ModelRegistry& models) {
   const ImageDataset dataset = SmallDataset();
   BatchOptions options;
   options.seed = spec.seed();
@@ -82,7 +83,7 @@ absl::StatusOr<Trained> TrainSmall(const v1::JobSpec& spec, JobSession& session,
   BatchMaker train(dataset, options);
   BatchMaker test(dataset, options);
   const std::atomic<bool> interrupted{false};
-  WEIR_ASSIGN_OR_RETURN(const auto runner, SmallRunner(spec));
+  WEIR_ASSIGN_OR_RETURN(const auto runner, SmallRunner(spec, models));
   ProgressLog::Options logging;
   logging.log_every = spec.log_every();
   logging.train_examples = spec.train_examples();
@@ -95,11 +96,11 @@ absl::StatusOr<Trained> TrainSmall(const v1::JobSpec& spec, JobSession& session,
   return trained;
 }
 
-absl::StatusOr<Trained> TrainLocally(const v1::JobSpec& spec) {
+absl::StatusOr<Trained> TrainLocally(const v1::JobSpec& spec, const ModelRegistry& models) {
   LocalJobOptions options;
   options.spec = spec;
   WEIR_ASSIGN_OR_RETURN(const Job job, OpenLocalJob(options));
-  return TrainSmall(spec, *job.session, *job.parameters);
+  return TrainSmall(spec, *job.session, *job.parameters, models);
 }
 
 }  // namespace weir

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// One class of replicas, with all that goes between replicas in it, over every shape of a cluster
+// and in every regime: what it trains in step does not depend on where the replicas are.
+#include <gmock/gmock.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+
+#include <atomic>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/meeting_session.h"
+#include "tests/integration/small_training.h"
+#include "tests/support/relative_distance.h"
+#include "tests/support/status_matchers.h"
+#include "weir/global_batch_norm.h"
+#include "weir/replicator.h"
+
+namespace weir {
+namespace {
+
+// Batch norm over replicas, two optimizers of which one steps twice, a loss with a term over all
+// replicas, a frozen parameter, dropout where asked for.
+class Everything final : public Replica {
+ public:
+  explicit Everything(ReplicaContext& context)
+      : trunk_(context.Add("trunk", torch::nn::Linear(64, 12))),
+        norm_(context.Add("norm", GlobalBatchNorm1d(12))),
+        head_(context.Add("head", Frozen(torch::nn::Linear(12, 4)))),
+        trunk_sgd_(context.WrapOptimizer("trunk", TrunkParameters(), Options())
+                       .Clip({0, /*global_norm=*/2, 0})),
+        head_sgd_(context.WrapOptimizer("head", head_->parameters(), Options())),
+        dropout_(context.options().Get("dropout", 0.0)),
+        in_sync_(context.options().Get("in_sync", int64_t{0})) {}
+
+  Nest Train(StepContext& context, const Nest& batch) override {
+    if (context.num_replicas_in_sync() != in_sync_) {
+      throw StepError(absl::InternalError(
+          absl::StrCat("in sync are ", context.num_replicas_in_sync(), " replicas")));
+    }
+    const torch::Tensor code = torch::relu(norm_(trunk_(dropout_(batch["image"].flatten(1)))));
+    const torch::Tensor scores = head_(code);
+    const torch::Tensor mean = context.AllReduce(MeanOverExamples(scores), ReduceOp::kMean);
+    const torch::Tensor loss = LossOf(scores, batch) + 0.1 * mean.square().sum();
+    loss.backward();
+    trunk_sgd_.Step();
+    head_sgd_.Step();
+    LossOf(head_(code.detach()), batch).backward();
+    head_sgd_.Step();
+    return {{"loss", loss.detach()}};
+  }
+
+  Nest Evaluate(StepContext&, const Nest& batch) override {
+    const torch::Tensor scores = head_(torch::relu(norm_(trunk_(batch["image"].flatten(1)))));
+    return {{"loss", LossOf(scores, batch)},
+            {"accuracy", scores.argmax(1).eq(batch["label"]).to(torch::kFloat64).mean()}};
+  }
+
+ private:
+  static torch::optim::SGDOptions Options() { return torch::optim::SGDOptions(0.05).momentum(0.9); }
+  static torch::nn::Linear Frozen(torch::nn::Linear linear) {
+    linear->bias.set_requires_grad(false);
+    return linear;
+  }
+  // Of no examples: 0, with a graph like others.
+  static torch::Tensor MeanOverExamples(const torch::Tensor& scores) {
+    return scores.sum(0) / static_cast<double>(std::max<int64_t>(scores.size(0), 1));
+  }
+  static torch::Tensor LossOf(const torch::Tensor& scores, const Nest& batch) {
+    return torch::nn::functional::cross_entropy(scores, batch["label"]);
+  }
+  std::vector<torch::Tensor> TrunkParameters() {
+    std::vector<torch::Tensor> parameters = trunk_->parameters();
+    for (const torch::Tensor& parameter : norm_->parameters()) parameters.push_back(parameter);
+    return parameters;
+  }
+
+  torch::nn::Linear trunk_;
+  GlobalBatchNorm1d norm_;
+  torch::nn::Linear head_;
+  Optimizer trunk_sgd_, head_sgd_;
+  torch::nn::Dropout dropout_;
+  const int64_t in_sync_;
+};
+
+struct Shape {
+  uint32_t workers = 1;
+  uint32_t replicas = 1;  // of each worker
+};
+
+std::string NameOf(const Shape& shape) {
+  return shape.workers == 1 ? absl::StrCat("Local", shape.replicas)
+                            : absl::StrCat(shape.workers, "x", shape.replicas);
+}
+
+v1::JobSpec Job(const Shape& shape, uint64_t global_batch = 15) {
+  v1::JobSpec spec = SmallJob("contract", {});
+  spec.clear_optimizers();
+  spec.mutable_model()->clear_options();
+  spec.mutable_model()->clear_builtin();
+  spec.mutable_model()->set_replica("everything");
+  spec.mutable_data()->mutable_batch()->set_global(global_batch);
+  spec.set_workers(shape.workers);
+  spec.set_replicas_per_worker(shape.replicas);
+  return spec;
+}
+
+// How many replicas are in step with each other.
+uint32_t InSync(const v1::JobSpec& spec) {
+  switch (spec.regime().kind()) {
+    case v1::REGIME_SYNC:
+      return spec.workers() * spec.replicas_per_worker();
+    case v1::REGIME_SYNC_GROUPS:
+      return static_cast<uint32_t>(spec.regime().sync_group_size());
+    default:
+      return spec.replicas_per_worker();
+  }
+}
+
+// A whole job; what each worker holds at its end.
+std::vector<absl::StatusOr<Trained>> Train(v1::JobSpec spec) {
+  (*spec.mutable_model()->mutable_options())["in_sync"] = absl::StrCat(InSync(spec));
+  ModelRegistry models;
+  models.SetReplica(ReplicaClassOf<Everything>());
+  if (spec.workers() == 1) return {TrainLocally(spec, models)};
+
+  const uint32_t workers = spec.workers();
+  HandMadeJob::Options options;
+  options.declaration = (*SmallRunner(spec, models))->declaration();
+  options.regime = spec.regime().kind();
+  options.regime_options = spec.regime();
+  uint32_t workers_per_group = 0;
+  if (spec.regime().kind() == v1::REGIME_SYNC_GROUPS) {
+    workers_per_group = InSync(spec) / spec.replicas_per_worker();
+    options.regime_options.set_sync_group_size(workers_per_group);
+  }
+  options.deterministic = spec.deterministic();
+  options.workers = workers;
+  options.servers = 2;
+  HandMadeJob job(options);
+  Meeting meeting(job, workers);
+  std::vector<absl::StatusOr<Trained>> results(workers, absl::UnknownError("not run"));
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < workers; ++rank) {
+    threads.emplace_back([&, rank] {
+      MeetingSession session(meeting, rank, workers, workers_per_group);
+      results[rank] = TrainSmall(spec, session, job.client(rank), models);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+// What all workers hold; they must hold the same.
+std::vector<float> TrainInSync(const v1::JobSpec& spec) {
+  const std::vector<absl::StatusOr<Trained>> results = Train(spec);
+  for (const auto& result : results) {
+    EXPECT_THAT(result, IsOk());
+    if (!result.ok()) return {};
+    EXPECT_EQ(result->values, results[0]->values);
+  }
+  return results[0]->values;
+}
+
+class ReplicatorContract : public testing::TestWithParam<Shape> {};
+
+// Steps of 15 examples, the last one of an epoch 5: parts are unequal, and some are empty.
+TEST_P(ReplicatorContract, InSyncEqualsOneReplicaWithTheJoinedBatch) {
+  const std::vector<float> alone = TrainInSync(Job({1, 1}));
+  EXPECT_LE(RelativeDistance(TrainInSync(Job(GetParam())), alone), kEqual);
+  // The comparison can fail.
+  EXPECT_GT(RelativeDistance(TrainInSync(Job({1, 1}, 14)), alone), 1e-3);
+}
+
+// Also with dropout, which draws from LibTorch's one generator of the process.
+TEST_P(ReplicatorContract, DeterministicIsTwiceTheSameBitForBit) {
+  if (GetParam().workers > 1) {
+    GTEST_SKIP() << "workers are processes, which have a generator each: see gan_test";
+  }
+  v1::JobSpec spec = Job(GetParam());
+  spec.set_deterministic(true);
+  (*spec.mutable_model()->mutable_options())["dropout"] = "0.25";
+  const std::vector<float> first = TrainInSync(spec);
+  EXPECT_EQ(TrainInSync(spec), first);
+  spec.set_seed(12);
+  EXPECT_NE(TrainInSync(spec), first);
+}
+
+TEST_P(ReplicatorContract, TrainsInTheOtherRegimes) {
+  std::vector<v1::RegimeSpec> regimes(2);
+  regimes[0].set_kind(v1::REGIME_ASYNC);
+  regimes[1].set_kind(v1::REGIME_BOUNDED_STALENESS);
+  regimes[1].set_bounded_staleness(3);
+  // Collectives do not reach the other workers of a group yet: here a group is one worker.
+  if (GetParam().workers == 2 && GetParam().replicas == 2) {
+    v1::RegimeSpec& groups = regimes.emplace_back();
+    groups.set_kind(v1::REGIME_SYNC_GROUPS);
+    groups.set_sync_group_size(2);
+  }
+  for (const v1::RegimeSpec& regime : regimes) {
+    v1::JobSpec spec = Job(GetParam(), 16);
+    *spec.mutable_regime() = regime;
+    spec.mutable_length()->set_epochs(1);
+    for (const absl::StatusOr<Trained>& result : Train(spec)) {
+      WEIR_ASSERT_OK(result) << regime.ShortDebugString();
+      EXPECT_GT(result->summary.test_accuracy, 0.5) << regime.ShortDebugString();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, ReplicatorContract,
+                         testing::Values(Shape{1, 1}, Shape{1, 4}, Shape{2, 1}, Shape{2, 2},
+                                         Shape{4, 1}),
+                         [](const auto& info) { return NameOf(info.param); });
+
+}  // namespace
+}  // namespace weir
