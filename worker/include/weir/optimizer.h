@@ -16,7 +16,7 @@ struct GradientClip {
   double value = 0;        // each element of the applied gradient to [-value, value]
   double global_norm = 0;  // the applied gradient, of all of the optimizer's parameters together,
                            // to this L2 norm (torch::nn::utils::clip_grad_norm_)
-  double push_norm = 0;  // the same, of what the process pushes
+  double push_norm = 0;    // the same, of what the process pushes
 };
 
 // A wrapped optimizer: its parameters are here, its rule and its slots are on the servers. A
