@@ -26,6 +26,11 @@ class KeptState {
   ReplicaRunner& runner_;
 };
 
+bool IsMean(const VariableSpec& state) {
+  if (state.aggregation != Aggregation::kDefault) return state.aggregation == Aggregation::kMean;
+  return state.dtype == DType::kFloat32 || state.dtype == DType::kFloat64;
+}
+
 Metrics Means(const Metrics& sums) {
   Metrics means;
   const auto examples = sums.find(kExamples);
@@ -38,13 +43,26 @@ Metrics Means(const Metrics& sums) {
 
 }  // namespace
 
-absl::StatusOr<Metrics> Evaluation::SumsOver(const BatchSlice& slice, uint64_t step) {
+std::vector<PullItem> Evaluation::ToPull(EvaluatedState state) const {
+  std::vector<PullItem> items = parts_.runner.Storage();
+  if (state == EvaluatedState::kAggregate) return items;
+  const std::vector<VariableSpec>& variables = parts_.runner.declaration().variables;
+  const auto own = [&](const PullItem& item) {
+    const VariableSpec& variable = variables[item.variable];
+    return variable.group == 0 && IsMean(variable);
+  };
+  items.erase(std::remove_if(items.begin(), items.end(), own), items.end());
+  return items;
+}
+
+absl::StatusOr<Metrics> Evaluation::SumsOver(const BatchSlice& slice, uint64_t step,
+                                             EvaluatedState state) {
   const KeptState kept(parts_.runner);
   PullOptions options;
   options.step = step;
-  const std::vector<PullItem> storage = parts_.runner.Storage();
-  WEIR_RETURN_IF_ERROR(parts_.client.Pull(storage, options).status());
-  parts_.runner.Land(storage);
+  const std::vector<PullItem> into = ToPull(state);
+  WEIR_RETURN_IF_ERROR(parts_.client.Pull(into, options).status());
+  parts_.runner.Land(into);
   Metrics sums;
   sums[kExamples] = static_cast<double>(slice.examples());
   uint64_t next = slice.first;
@@ -63,8 +81,8 @@ absl::StatusOr<Metrics> Evaluation::SumsOver(const BatchSlice& slice, uint64_t s
   return sums;
 }
 
-absl::StatusOr<Metrics> Evaluation::Alone(uint64_t step) {
-  WEIR_ASSIGN_OR_RETURN(const Metrics sums, SumsOver({0, 0, parts_.test_examples}, step));
+absl::StatusOr<Metrics> Evaluation::Alone(uint64_t step, EvaluatedState state) {
+  WEIR_ASSIGN_OR_RETURN(const Metrics sums, SumsOver({0, 0, parts_.test_examples}, step, state));
   return Means(sums);
 }
 
@@ -85,7 +103,8 @@ absl::StatusOr<Metrics> Evaluation::Together(const std::string& name, uint64_t s
   const absl::Duration timeout = absl::Milliseconds(parts_.spec.step_timeout_ms());
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const JobInfo info = parts_.session.Info();
-    WEIR_ASSIGN_OR_RETURN(const Metrics mine, SumsOver(ShareOf(info, step), step));
+    WEIR_ASSIGN_OR_RETURN(const Metrics mine,
+                          SumsOver(ShareOf(info, step), step, EvaluatedState::kAggregate));
     const std::string barrier = attempt == 0 ? name : absl::StrCat(name, "-", attempt + 1);
     WEIR_ASSIGN_OR_RETURN(const BarrierResult all,
                           parts_.session.Barrier(barrier, mine, {timeout, step}));

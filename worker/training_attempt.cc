@@ -291,7 +291,9 @@ absl::Status TrainingAttempt::EvaluateNow() {
   if (!mine) return absl::OkStatus();
   const absl::Time began = parts_.clock.Now();
   parts_.log.Flush();
-  WEIR_ASSIGN_OR_RETURN(const Metrics metrics, evaluation_.Alone(sync_ ? step_ : 0));
+  WEIR_ASSIGN_OR_RETURN(const Metrics metrics,
+                        sync_ ? evaluation_.Alone(step_, EvaluatedState::kAggregate)
+                              : evaluation_.Alone(0, EvaluatedState::kOwnMeans));
   parts_.log.AddEvaluation(step_, position_, metrics);
   evaluating_ += parts_.clock.Now() - began;
   return absl::OkStatus();

@@ -119,6 +119,9 @@ class FakeClient final : public ParameterClient {
                                  const PullOptions& options) override {
     calls_.push_back(absl::StrCat("pull ", options.step));
     std::memcpy(into[0].data, &weight, sizeof(weight));
+    for (const PullItem& item : into) {
+      if (item.variable == 1) std::memcpy(item.data, &state, sizeof(state));
+    }
     PullStats stats;
     stats.slowest_step = slowest_step;
     stats.group_steps = group_steps;
@@ -158,6 +161,7 @@ class FakeClient final : public ParameterClient {
   // What a pull tells.
   std::vector<uint64_t> group_steps;
   uint64_t slowest_step = 0;
+  float state = 0;  // as the servers have it
   std::vector<PushOptions> pushes;
   std::vector<bool> absent;
   std::function<absl::Status(const PushOptions&)> before_push;
@@ -224,18 +228,24 @@ class FakeRunner final : public ReplicaRunner {
     return loop_status;
   }
   absl::StatusOr<Metrics> Evaluate(absl::Span<const ImageBatch>) override {
+    evaluated.push_back(counter);
     counter = -1;
     return Metrics{{"accuracy", 0.5}};
   }
 
   float weight = 0;
   float counter = 0;
+  void AggregateStateBy(Aggregation aggregation) {
+    declaration_.variables[1].aggregation = aggregation;
+  }
+
   std::vector<uint64_t> trained;
   std::vector<ReplicaStep> steps;
   std::vector<absl::Status> failures;        // of the next steps, before they push
   std::vector<absl::Status> late_failures;   // after they have
   std::function<void(TrainingSteps&)> loop;  // of the model's own
   absl::Status loop_status;
+  std::vector<float> evaluated;  // states
 
  private:
   float kept_ = 0;
@@ -677,6 +687,32 @@ TEST_F(TrainingLoopTest, EvaluationAtIntervalsLeavesTheReplicasStateAlone) {
   // After the steps of 8 and of 16 examples, and at the end.
   EXPECT_THAT(calls_, AllOf(Contains("pull 1"), Contains("pull 2"), Contains("pull 3")));
   EXPECT_EQ(runner_.counter, 3);
+}
+
+// The aggregate has statistics of the others that are up to `state_every` steps old. At the end all
+// have pushed theirs.
+TEST_F(TrainingLoopTest, AnEvaluationWithinAsyncUsesStatisticsAsNewAsItsWeights) {
+  spec_.mutable_regime()->set_kind(v1::REGIME_ASYNC);
+  spec_.mutable_evaluate()->mutable_every()->set_examples(8);
+  session_.ranges = {{0, 0, 20}};
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(runner_.evaluated, ElementsAre(1, 2, 0));
+  EXPECT_EQ(runner_.counter, 3);
+}
+
+TEST_F(TrainingLoopTest, AnEvaluationWithinAsyncHasTheSumOfStateThatIsSummed) {
+  runner_.AggregateStateBy(Aggregation::kSum);
+  spec_.mutable_regime()->set_kind(v1::REGIME_ASYNC);
+  spec_.mutable_evaluate()->mutable_every()->set_examples(8);
+  session_.ranges = {{0, 0, 20}};
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(runner_.evaluated, ElementsAre(0, 0, 0));
+}
+
+TEST_F(TrainingLoopTest, AnEvaluationInSyncUsesTheStatisticsOfAll) {
+  spec_.mutable_evaluate()->mutable_every()->set_examples(8);
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(runner_.evaluated, ElementsAre(0, 0, 0));
 }
 
 // 2 epochs are 6 steps, of which the others have done 4 when this worker's second push arrives.
