@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -9,32 +10,35 @@
 
 namespace weir {
 
-// How far a job is, over what its workers have reported last.
+// How far a job is, and how its workers fare by their last reports. A worker that has reported
+// nothing in this attempt counts nowhere.
 struct JobProgress {
   int workers = 0;                // that have reported
-  uint64_t step = 0;              // the highest
+  uint64_t step = 0;              // global
   uint64_t examples = 0;          // that the job has consumed, with those before a resume
   double epoch = 0;               // examples over the training set's; 0 where its size is unknown
-  double fraction = 0;            // of the job's length; 0 where it is unknown
-  double loss = 0;                // mean over workers
+  std::optional<double> loss;     // mean over the workers that tell one
   double samples_per_second = 0;  // sum over workers
   double staleness = 0;           // mean over workers
+  std::optional<absl::Duration> left;  // at that speed; none where it or the length is unknown
 };
 
 JobProgress ProgressOf(const v1::JobStatus& job);
 
-// A line of progress with the time left, which needs the progress before. Thread-compatible.
+// Lines of progress of a running job. Within an attempt nothing goes back, though a coordinator
+// that was restarted knows less for a while. Thread-compatible.
 class ProgressMeter {
  public:
-  std::string Line(const v1::JobStatus& job, absl::Time now);
+  std::string Line(const v1::JobStatus& job);
+  // Once for each attempt but the first one that this sees: that the job was rolled back.
+  std::optional<std::string> Rollback(const v1::JobStatus& job);
 
  private:
-  struct Mark {
-    absl::Time time;
-    double fraction;
-    uint64_t attempt;
-  };
-  std::optional<Mark> first_;  // of this attempt
+  uint64_t line_attempt_ = 0;  // of the highest, below
+  uint64_t step_ = 0;
+  uint64_t examples_ = 0;
+  uint64_t attempt_ = 0;  // that Rollback has seen
+  uint64_t lost_steps_ = 0;
 };
 
 }  // namespace weir

@@ -179,7 +179,9 @@ void JobRun::ShowProgress() {
   if (now < next_progress_) return;
   next_progress_ = now + kProgressInterval;
   const absl::StatusOr<v1::JobStatus> job = AskForJob();
-  if (job.ok()) console_.Progress(meter_.Line(*job, now));
+  if (!job.ok()) return;
+  if (const auto rollback = meter_.Rollback(*job)) console_.Line(*rollback);
+  console_.Progress(meter_.Line(*job));
 }
 
 absl::StatusOr<v1::JobStatus> JobRun::AskForJob() {

@@ -57,7 +57,7 @@ void AddJob(const v1::JobStatus& job, Table& table) {
   const bool reported = progress.workers > 0;
   table.AddRow({job.view().name(), JobStateName(job.view().state()), RegimeText(job.view().spec()),
                 absl::StrCat(job.view().members_size(), "/", job.view().spec().workers()),
-                HumanCount(progress.step), reported ? Decimal(progress.loss) : "-",
+                HumanCount(progress.step), progress.loss ? Decimal(*progress.loss) : "-",
                 reported ? HumanCount(static_cast<uint64_t>(progress.samples_per_second)) : "-",
                 job.latest_checkpoint().empty() ? "-" : job.latest_checkpoint(),
                 HumanTime(job.created_unix_ms()), job.view().message()});
@@ -112,7 +112,7 @@ std::string JobReport(const v1::JobStatus& job) {
   AddJob(job, table);
   Table workers({{"RANK", Align::kRight},
                  {"HOST"},
-                 {"STEP", Align::kRight},
+                 {"OWN STEP", Align::kRight},
                  {"EXAMPLES", Align::kRight},
                  {"SAMPLES/S", Align::kRight},
                  {"STALENESS", Align::kRight},

@@ -65,15 +65,19 @@ uint64_t ExamplesAfterSteps(uint64_t steps, const v1::JobSpec& spec) {
          std::min(spec.train_examples(), steps % per_epoch * StepBatch(spec));
 }
 
+uint64_t StepsOver(uint64_t examples, const v1::JobSpec& spec) {
+  const uint64_t set = spec.train_examples();
+  if (set == 0) return CeilDivide(examples, StepBatch(spec));
+  return examples / set * StepsPerEpoch(spec) + CeilDivide(examples % set, StepBatch(spec));
+}
+
 uint64_t TotalSteps(const v1::JobSpec& spec) {
   const v1::Extent& length = spec.length();
   if (length.has_steps()) return length.steps();
   const uint64_t per_epoch = StepsPerEpoch(spec);
   if (length.has_epochs()) return RoundUp(length.epochs() * static_cast<double>(per_epoch));
   if (spec.train_examples() == 0) return 0;
-  const uint64_t epochs = length.examples() / spec.train_examples();
-  return epochs * per_epoch +
-         CeilDivide(length.examples() % spec.train_examples(), StepBatch(spec));
+  return StepsOver(length.examples(), spec);
 }
 
 uint64_t ExamplesOf(const v1::Extent& extent, const v1::JobSpec& spec) {

@@ -31,6 +31,15 @@ TEST(JobLength, ExamplesAreCountedOverTheShortStepsOfEpochs) {
   EXPECT_EQ(ExamplesAfterSteps(23, spec), 2096u);
 }
 
+TEST(JobLength, ExamplesTakeAsManyStepsAsMakeThem) {
+  const v1::JobSpec spec = Spec(v1::REGIME_SYNC);
+  EXPECT_EQ(StepsOver(0, spec), 0u);
+  EXPECT_EQ(StepsOver(960, spec), 10u);
+  EXPECT_EQ(StepsOver(1000, spec), 11u);
+  EXPECT_EQ(StepsOver(2096, spec), 23u);
+  EXPECT_EQ(StepsOver(2097, spec), 24u);
+}
+
 TEST(JobLength, ALengthInExamplesEndsWithTheStepThatReachesIt) {
   v1::JobSpec spec = Spec(v1::REGIME_SYNC);
   spec.mutable_length()->set_examples(1097);  // an epoch, and 97 more: two steps
