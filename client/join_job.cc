@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <memory>
@@ -70,6 +71,7 @@ absl::StatusOr<Job> JoinJob(const JoinOptions& options) {
   engine_options.report_cut = [session = session.get()](const CutReport& report) {
     session->ReportCut(report);
   };
+  engine_options.warn = [](const std::string& warning) { spdlog::warn("{}", warning); };
   auto engine = TransferEngine::Create(std::move(engine_options));
   session->Attach(engine);
   Job job;

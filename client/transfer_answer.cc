@@ -11,8 +11,8 @@
 namespace weir {
 namespace {
 
-std::string Named(const Lane& lane, absl::string_view message) {
-  return absl::StrCat("server ", lane.server.name(), " (", lane.server.address(), "): ", message);
+std::string NameOf(const Lane& lane) {
+  return absl::StrCat("server ", lane.server.name(), " (", lane.server.address(), ")");
 }
 
 // What the caller gets for a server's answer that ends his call.
@@ -35,6 +35,7 @@ void TransferEngine::TakePull(WireMessage* message, absl::StatusOr<PullResult> a
     MutexLock lock(mutex_);
     --message->lane->calls;
     if (status.ok()) {
+      NoteSuccess(*message->lane, effects);
       TakeReply(*message, *answer);
       Settle(message, effects);
     } else {
@@ -92,6 +93,7 @@ void TransferEngine::TakePush(WireMessage* message, const absl::Status& status,
     if (!status.ok()) {
       TakeFailure(message, status, effects);
     } else {
+      NoteSuccess(*message->lane, effects);
       CountPush(*message, outcome);
       if (message->call == Call::kPush && !outcome.repeated()) CountOwnUpdate(*message);
       Settle(message, effects);
@@ -112,7 +114,7 @@ void TransferEngine::CountOwnUpdate(const WireMessage& message) {
 void TransferEngine::TakeFailure(WireMessage* message, const absl::Status& status,
                                  Effects& effects) {
   const std::shared_ptr<Transfer> transfer = message->transfer;
-  transfer->last_problem = Named(*message->lane, status.message());
+  transfer->last_problem = absl::StrCat(NameOf(*message->lane), ": ", status.message());
   if (!transfer->status.ok()) return Settle(message, effects);
   const absl::Time now = options_.clock->Now();
   if (now >= transfer->deadline) {
@@ -120,7 +122,13 @@ void TransferEngine::TakeFailure(WireMessage* message, const absl::Status& statu
     Fail(transfer, absl::DeadlineExceededError(transfer->what), effects);
     return Settle(message, effects);
   }
-  switch (Judge(status, follows_attempts())) {
+  const Verdict verdict = Judge(status, follows_attempts());
+  // A message whose time was up may have been parked at the server, in a step that waits.
+  const bool parked = absl::IsDeadlineExceeded(status);
+  if (verdict != Verdict::kFail && !parked) {
+    NoteFailure(*message->lane, status, transfer->deadline, effects);
+  }
+  switch (verdict) {
     case Verdict::kAwaitView:
       if (routes_->placed() && routes_->view().version() > message->routes->view().version()) {
         Requeue(message, effects);
@@ -144,6 +152,18 @@ void TransferEngine::TakeFailure(WireMessage* message, const absl::Status& statu
       Fail(transfer, FinalStatus(status, transfer->last_problem), effects);
       Settle(message, effects);
   }
+}
+
+void TransferEngine::NoteFailure(const Lane& lane, const absl::Status& why, absl::Time until,
+                                 Effects& effects) {
+  std::string warning = outages_.Fail(NameOf(lane), why.message(), options_.clock->Now(), until);
+  if (!warning.empty()) effects.warnings.push_back(std::move(warning));
+}
+
+void TransferEngine::NoteSuccess(const Lane& lane, Effects& effects) {
+  if (outages_.empty()) return;
+  std::string news = outages_.Succeed(NameOf(lane), options_.clock->Now());
+  if (!news.empty()) effects.warnings.push_back(std::move(news));
 }
 
 void TransferEngine::WaitToResend(WireMessage* message, MessageState state, absl::Duration delay) {

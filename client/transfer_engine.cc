@@ -241,6 +241,9 @@ void TransferEngine::StartAssign(absl::Span<const PushItem> values, absl::Durati
 void TransferEngine::Perform(Effects effects) {
   for (const std::shared_ptr<Lane>& lane : effects.to_pump) Pump(lane);
   if (effects.cut.has_value() && options_.report_cut) options_.report_cut(*effects.cut);
+  for (const std::string& warning : effects.warnings) {
+    if (options_.warn) options_.warn(warning);
+  }
   for (auto& [done, result] : effects.finished) std::move(done)(std::move(result));
 }
 

@@ -19,6 +19,7 @@
 #include "common/clock.h"
 #include "common/executor.h"
 #include "common/mutex.h"
+#include "rpc/outage_log.h"
 #include "weir/parameter_client.h"
 
 namespace weir {
@@ -44,6 +45,8 @@ class TransferEngine final : public ViewListener,
     Connect connect;
     // A cut has been marked; must not block. May be null.
     std::function<void(const CutReport&)> report_cut;
+    // Told a line for people while a server has failed for long; must not block. May be null.
+    std::function<void(const std::string&)> warn;
     absl::Duration rpc_timeout = absl::Seconds(30);  // of one message; then it is sent again
     absl::Duration view_poll = absl::Seconds(1);     // to ask again where no newer view has come
     uint64_t seed = 0;                               // of the jitter
@@ -80,6 +83,7 @@ class TransferEngine final : public ViewListener,
     std::vector<std::shared_ptr<Lane>> to_pump;
     std::vector<std::shared_ptr<ParameterEndpoint>> to_close;
     std::optional<CutReport> cut;
+    std::vector<std::string> warnings;
   };
 
   explicit TransferEngine(Options options) : options_(std::move(options)) {}
@@ -152,6 +156,10 @@ class TransferEngine final : public ViewListener,
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeFailure(WireMessage* message, const absl::Status& status, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `until`: when what has failed is given up.
+  void NoteFailure(const Lane& lane, const absl::Status& why, absl::Time until, Effects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteSuccess(const Lane& lane, Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WaitToResend(WireMessage* message, MessageState state, absl::Duration delay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Resend(uint64_t message);
@@ -179,6 +187,7 @@ class TransferEngine final : public ViewListener,
   uint64_t last_message_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, std::unique_ptr<WireMessage>> messages_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<LaneKey, std::shared_ptr<Lane>> lanes_ ABSL_GUARDED_BY(mutex_);
+  OutageLog outages_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -67,6 +67,7 @@ void TransferEngine::TakeReduce(WireMessage* message, absl::StatusOr<ReduceResul
     MutexLock lock(mutex_);
     --message->lane->calls;
     if (status.ok()) {
+      NoteSuccess(*message->lane, effects);
       TakeAgreement(*message, *answer, effects);
       Settle(message, effects);
     } else {

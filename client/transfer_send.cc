@@ -120,11 +120,14 @@ void TransferEngine::Rest(const std::shared_ptr<Lane>& lane, const absl::Status&
   for (const Batch& batch : lane->fresh) waiting.insert(batch.transfer);
   for (const WireMessage* message : lane->again) waiting.insert(message->transfer);
   const bool fails = Judge(why, follows_attempts()) == Verdict::kFail;
+  absl::Time until = absl::InfinitePast();
   for (const std::shared_ptr<Transfer>& transfer : waiting) {
+    until = std::max(until, transfer->deadline);
     transfer->last_problem = absl::StrCat("server ", lane->server.name(), " (",
                                           lane->server.address(), "): ", why.message());
     if (fails) Fail(transfer, absl::Status(why.code(), transfer->last_problem), effects);
   }
+  if (!fails && !waiting.empty()) NoteFailure(*lane, why, until, effects);
   if (lane->backoff == nullptr) {
     lane->backoff = NewBackoff(*options_.clock, options_.seed ^ lane->server.incarnation());
   }

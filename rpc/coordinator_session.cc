@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rpc/coordinator_session.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/status_macros.h"
 #include "rpc/backoff.h"
+#include "rpc/outage_log.h"
 
 namespace weir {
 namespace {
@@ -70,6 +74,8 @@ void CoordinatorSession::Stop() {
 
 void CoordinatorSession::RunMembership() {
   Backoff backoff(*options_.clock, {.seed = options_.seed + 1});
+  OutageLog outages;
+  const std::string coordinator = absl::StrCat("coordinator ", options_.address);
   absl::Duration pause;
   do {
     bool registered;
@@ -79,6 +85,11 @@ void CoordinatorSession::RunMembership() {
       registered = registered_;
     }
     const absl::Status status = registered ? SendHeartbeat() : Register();
+    const absl::Time now = options_.clock->Now();
+    const bool away = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    const auto reason = absl::StripPrefix(status.message(), coordinator + ": ");
+    Warn(away ? outages.Fail(coordinator, reason, now, absl::InfiniteFuture())
+              : outages.Succeed(coordinator, now));
     if (status.ok()) {
       backoff.Reset();
     } else {
@@ -160,6 +171,15 @@ void CoordinatorSession::TakeFailure(const absl::Status& status, bool was_regist
   } else if (absl::IsAborted(status)) {
     // A server joins again and learns from the views what it has lost; a worker's steps are over.
     is_server() ? ForgetRegistration() : End(status);
+  }
+}
+
+void CoordinatorSession::Warn(const std::string& warning) const {
+  if (warning.empty()) return;
+  if (options_.warn) {
+    options_.warn(warning);
+  } else {
+    spdlog::warn("{}", warning);
   }
 }
 

@@ -50,6 +50,9 @@ class CoordinatorSession {
     // The session has ended by itself: registration was refused, or a worker's lease or run is
     // over. Called once at most, on one of the session's threads; may be null.
     std::function<void(const absl::Status&)> on_ended;
+    // Told a line for people while the coordinator has been away for long, and when it is back.
+    // Called on the membership thread; null: it goes to the log.
+    std::function<void(const std::string&)> warn;
   };
 
   // Errors: InvalidArgument - the address, or the options. Nothing runs before Start().
@@ -93,6 +96,7 @@ class CoordinatorSession {
   absl::Status SendHeartbeat();
   absl::Status TakeRegistration(const v1::RegisterReply& reply);
   void TakeFailure(const absl::Status& status, bool was_registered);
+  void Warn(const std::string& warning) const;
   bool TakeEvent(const v1::WatchEvent& event);
   void ForgetRegistration();
   void End(const absl::Status& status);

@@ -8,14 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "common/grpc_status.h"
 #include "rpc/channels.h"
 #include "tests/support/eventually.h"
+#include "tests/support/manual_executor.h"
 #include "tests/support/status_matchers.h"
 
 namespace weir {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // Answers as told. Thread-safe.
@@ -289,6 +292,37 @@ TEST_F(CoordinatorSessionTest, CoordinatorThatComesLaterIsFound) {
               HasStatus(absl::StatusCode::kUnavailable, HasSubstr(address)));
   StartCoordinator(address);
   WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
+}
+
+TEST_F(CoordinatorSessionTest, ACoordinatorThatIsAwayForTenSecondsIsToldAndThatItIsBack) {
+  FakeClock clock;
+  std::vector<std::string> said;
+  CoordinatorSession::Options options = Common();
+  options.clock = &clock;
+  options.worker = [] { return v1::RegisterRequest(); };
+  options.warn = [&](const std::string& warning) {
+    MutexLock lock(mutex_);
+    said.push_back(warning);
+  };
+  const auto told = [&](size_t times, const std::string& last) {
+    clock.SetNow(clock.Now() + absl::Milliseconds(100));
+    MutexLock lock(mutex_);
+    return said.size() >= times && absl::StrContains(said.back(), last);
+  };
+  const std::string address = serving_.address;
+  Start(std::move(options));
+  EXPECT_TRUE(Eventually([&] {
+    clock.SetNow(clock.Now() + absl::Milliseconds(100));
+    return coordinator_->heartbeats() > 0;
+  }));
+  EXPECT_FALSE(told(1, ""));
+  StopCoordinator();
+  EXPECT_TRUE(Eventually([&] { return told(2, "every call has failed for "); }));
+  StartCoordinator(address);
+  EXPECT_TRUE(Eventually([&] { return told(3, "answers again after "); }));
+  session_.reset();  // before what it reports to
+  EXPECT_THAT(said[0], AllOf(HasSubstr("coordinator " + address + ": every call has failed for 1"),
+                             HasSubstr("tries on")));
 }
 
 TEST_F(CoordinatorSessionTest, CoordinatorsRestartEndsNothingAndViewsGoOn) {

@@ -44,6 +44,7 @@ class EngineFixture : public ::testing::Test {
     options.connect = [this](const v1::ServerInfo& server) {
       return std::shared_ptr<ParameterEndpoint>(servers_.at(server.name()));
     };
+    options.warn = [this](const std::string& warning) { warnings_.push_back(warning); };
     options.report_cut = [this](const CutReport& report) { cuts_.push_back(report); };
     engine_ = TransferEngine::Create(std::move(options));
     WEIR_EXPECT_OK(engine_->OnView(view_.MakeShared()));
@@ -100,6 +101,7 @@ class EngineFixture : public ::testing::Test {
   HandMadeView view_;
   std::map<std::string, std::shared_ptr<ScriptedServer>> servers_;
   std::vector<CutReport> cuts_;
+  std::vector<std::string> warnings_;
   std::shared_ptr<TransferEngine> engine_;
   uint64_t step_ = 0;
 };

@@ -125,6 +125,44 @@ TEST_F(TransferRetry, DeadlineNamesTheServerAndItsLastAnswer) {
                               HasSubstr("server ps-0 (ps-0:1)"), HasSubstr("worker 3"))));
 }
 
+// Backoff ends at a second, so that each second has its failure.
+TEST_F(TransferRetry, AServerThatFailsForTenSecondsIsToldThenEveryThirtyAndThatItIsBack) {
+  StartOverOne();
+  for (int i = 0; i < 55; ++i) server("ps-0").FailNext(absl::UnavailableError("refused"));
+  const auto pushed = PushOne(absl::Minutes(10));
+  executor_.Advance(absl::Seconds(9));
+  EXPECT_THAT(warnings_, SizeIs(0));
+  executor_.Advance(absl::Seconds(4));
+  ASSERT_THAT(warnings_, SizeIs(1));
+  EXPECT_THAT(warnings_[0], AllOf(HasSubstr("server ps-0 (ps-0:1): every call has failed for 1"),
+                                  HasSubstr(" s: refused; gives up in 9:4")));
+  executor_.Advance(absl::Seconds(32));
+  ASSERT_THAT(warnings_, SizeIs(2));
+  executor_.Advance(absl::Seconds(20));
+  WEIR_ASSERT_OK(**pushed);
+  ASSERT_THAT(warnings_, SizeIs(3));
+  EXPECT_THAT(warnings_[2], HasSubstr("server ps-0 (ps-0:1): answers again after "));
+}
+
+TEST_F(TransferRetry, AServerThatCannotBeGreetedIsTold) {
+  StartOverOne();
+  servers_["ps-0"] = std::make_shared<ScriptedServer>(200);  // another life: not the view's
+  const auto pushed = PushOne(absl::Seconds(30));
+  executor_.Advance(absl::Seconds(13));
+  ASSERT_THAT(warnings_, SizeIs(1));
+  EXPECT_THAT(warnings_[0], HasSubstr("server ps-0 (ps-0:1): every call has failed for 1"));
+}
+
+// As in a step that waits for a slow worker.
+TEST_F(TransferRetry, AServerThatHoldsACallBackIsNotCalledFailing) {
+  StartOverOne();
+  for (int i = 0; i < 100; ++i) server("ps-0").FailNext(absl::DeadlineExceededError("parked"));
+  const auto pushed = PushOne(absl::Minutes(1));
+  executor_.Advance(absl::Seconds(50));
+  EXPECT_FALSE(pushed->has_value());
+  EXPECT_THAT(warnings_, SizeIs(0));
+}
+
 TEST_F(TransferRetry, MemoryStaysTheCallersUntilTheServerHasLetGo) {
   StartOverOne();
   server("ps-0").Park();
