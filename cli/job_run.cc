@@ -8,12 +8,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "cli/exit_code.h"
 #include "cli/human.h"
 #include "cli/loss_curve.h"
 #include "cli/run_summary.h"
 #include "cli/text_file.h"
-#include "common/file_system.h"
 #include "common/status_macros.h"
 
 namespace weir {
@@ -21,19 +20,15 @@ namespace {
 
 constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 constexpr absl::Duration kAskTimeout = absl::Milliseconds(500);
+constexpr absl::Duration kReachTimeout = absl::Seconds(5);
 constexpr char kProgressMark[] = " samples/s";
 constexpr int kReplacements = 1;  // of one worker
 constexpr int kSignalled = 128;   // a program that ends by a signal adds the signal's number
-constexpr int kStopped = kSignalled + SIGINT;
+constexpr char kErrorMark[] = "weir-worker: ";  // of a worker's last words
 
-// weir-worker's exit statuses between these say that the job, its data or its numbers are bad, or
-// that the cluster refuses it: another worker would end alike.
-constexpr int kFirstBadJob = 2;
-constexpr int kLastBadJob = 5;
-
-bool WouldEndAlike(const ExitState& state) {
-  return state.signal == 0 &&
-         (state.code == 0 || (state.code >= kFirstBadJob && state.code <= kLastBadJob));
+bool IsLive(v1::JobState state) {
+  return state == v1::JOB_STATE_WAITING || state == v1::JOB_STATE_INITIALISING ||
+         state == v1::JOB_STATE_RESTORING || state == v1::JOB_STATE_RUNNING;
 }
 
 std::string WorkerName(int rank) {
@@ -48,41 +43,38 @@ JobRun::JobRun(Options options, Console& console)
 JobRun::~JobRun() = default;
 
 absl::StatusOr<int> JobRun::Run() {
+  console_.Line(absl::StrCat("Checking ", options_.job_file, "."));
   std::vector<std::string> overrides = options_.overrides;
   if (options_.workers > 0) overrides.push_back(absl::StrCat("workers=", options_.workers));
   WEIR_ASSIGN_OR_RETURN(
       job_, ResolveJobFile(options_.program_folder + "/weir-worker", options_.job_file, overrides));
-  folder_ = absl::StrCat(options_.runs_folder, "/", job_.name);
-  WEIR_RETURN_IF_ERROR(WriteTextFile(folder_ + "/job.yaml", job_.text));
-  // An earlier run's must not be taken for this one's.
-  if (FileSystem::Real().Exists(folder_ + "/summary.json")) {
-    WEIR_RETURN_IF_ERROR(FileSystem::Real().RemoveFile(folder_ + "/summary.json"));
-  }
+  folder_ = RunFolder(absl::StrCat(options_.runs_folder, "/", job_.name));
   WEIR_RETURN_IF_ERROR(BringUp());
+  WEIR_RETURN_IF_ERROR(AskBefore());
   for (int rank = 0; rank < job_.workers; ++rank) WEIR_RETURN_IF_ERROR(StartWorker(rank));
 
   const absl::Status supervised = Supervise();
   console_.EndProgress();
   const absl::StatusOr<v1::JobStatus> job = AskForJob();
-  const absl::Status concluded = Conclude(job);
-  WEIR_RETURN_IF_ERROR(supervised);
-  WEIR_RETURN_IF_ERROR(concluded);
-  const int code = ExitCode(job);
-  if (code == kStopped) console_.Line("The job was stopped before its end.");
-  return code;
+  const Verdict verdict = Judge(job, supervised);
+  WEIR_RETURN_IF_ERROR(Conclude(job, verdict));
+  return verdict.code;
 }
 
 absl::Status JobRun::BringUp() {
-  const std::string logs = folder_ + "/logs";
+  const std::string logs = folder_.path() + "/logs";
   group_ = std::make_unique<ProcessGroup>(ProcessGroup::Options{
       .log_folder = logs,
       .on_line = [this](const auto& name, const auto& line) { TakeLine(name, line); },
       .on_exit = [this](const auto& name, const auto& state) { TakeExit(name, state); }});
   coordinator_ = options_.coordinator;
-  if (coordinator_.empty()) {
+  if (!coordinator_.empty()) {
+    console_.Line(absl::StrCat("On the ", options_.coordinator_is_local ? "local " : "",
+                               "cluster of the coordinator at ", coordinator_, "."));
+  } else {
     cluster_ = std::make_unique<LocalCluster>(
         LocalCluster::Options{.program_folder = options_.program_folder,
-                              .data_folder = folder_ + "/cluster",
+                              .data_folder = folder_.path() + "/cluster",
                               .logs_folder = logs,
                               .servers = options_.servers,
                               .log_level = options_.log_level,
@@ -99,14 +91,36 @@ absl::Status JobRun::BringUp() {
   return absl::OkStatus();
 }
 
+// Before any worker starts: an address at which nobody answers is told at once, and what an earlier
+// job of this name has come to is not taken for this run's.
+absl::Status JobRun::AskBefore() {
+  v1::ShowJobRequest request;
+  request.set_job(job_.name);
+  const absl::Time deadline = options_.clock->Now() + kReachTimeout;
+  // The run's own coordinator has just said that it serves; another one may be starting again.
+  const absl::StatusOr<v1::ShowJobReply> reply =
+      cluster_ ? client_->CallOnce(&CoordinatorStub::ShowJob, request, deadline)
+               : client_->Call(&CoordinatorStub::ShowJob, request, deadline);
+  if (reply.ok()) before_ = reply->job().view();
+  if (reply.ok() || cluster_ || absl::IsNotFound(reply.status())) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat(reply.status().message(), "; no worker was started. Give --coordinator the ",
+                   "address of one that runs, or --own-cluster for a cluster of this run alone"));
+}
+
+bool JobRun::IsOfThisRun(const v1::JobStatus& job) const {
+  const v1::JobView& view = job.view();
+  return view.run_id() != before_.run_id() || IsLive(before_.state()) || IsLive(view.state());
+}
+
 absl::Status JobRun::StartWorker(int rank) {
   const std::string name = WorkerName(rank);
   workers_[name].ended.reset();
   ChildOptions worker{
       .program = options_.program_folder + "/weir-worker",
       .arguments = {"--job", options_.job_file, "--coordinator", coordinator_, "--rank",
-                    absl::StrCat(rank), "--run-dir", folder_, "--log-level", options_.log_level,
-                    "--set", absl::StrCat("workers=", job_.workers)}};
+                    absl::StrCat(rank), "--run-dir", folder_.path(), "--log-level",
+                    options_.log_level, "--set", absl::StrCat("workers=", job_.workers)}};
   for (const std::string& override : options_.overrides) {
     worker.arguments.insert(worker.arguments.end(), {"--set", override});
   }
@@ -116,9 +130,10 @@ absl::Status JobRun::StartWorker(int rank) {
 void JobRun::TakeLine(const std::string& name, const std::string& line) {
   if (cluster_) cluster_->TakeLine(name, line);
   // Each worker's own progress stays in its log: the one shown here is the whole job's.
-  if (workers_.count(name) != 0 && !absl::StrContains(line, kProgressMark)) {
-    console_.Line(name, line);
-  }
+  if (workers_.count(name) == 0 || absl::StrContains(line, kProgressMark)) return;
+  // What ends one worker mostly ends the others too: it is said once.
+  if (absl::StartsWith(line, kErrorMark) && !errors_.insert(line).second) return;
+  console_.Line(name, line);
 }
 
 void JobRun::TakeExit(const std::string& name, const ExitState& state) {
@@ -131,16 +146,21 @@ void JobRun::TakeExit(const std::string& name, const ExitState& state) {
     console_.Line(absl::StrCat(name, " has stopped."));
     return;
   }
-  console_.Line(absl::StrCat(name, " ended with ", state.ToString(), ". Its last lines:\n  ",
-                             absl::StrJoin(group_->LastLines(name), "\n  ")));
+  failed_.push_back(name);
+  const std::string meaning = MeaningOf(state);
+  console_.Line(absl::StrCat(name, " ended with ", state.ToString(), meaning.empty() ? "" : ": ",
+                             meaning, "."));
 }
 
 void JobRun::ReplaceDeadWorkers() {
   if (options_.stop_requests() > 0) return;
   for (int rank = 0; rank < job_.workers; ++rank) {
     Worker& worker = workers_[WorkerName(rank)];
-    if (!worker.ended || WouldEndAlike(*worker.ended)) continue;
-    if (worker.replacements >= kReplacements) continue;
+    if (!worker.ended || worker.ended->ok() || worker.given_up) continue;
+    if (WouldEndAlike(*worker.ended) || worker.replacements >= kReplacements) {
+      GiveUp(WorkerName(rank), worker);
+      continue;
+    }
     ++worker.replacements;
     console_.Line(absl::StrCat(WorkerName(rank), " is replaced by a new one."));
     const absl::Status started = StartWorker(rank);
@@ -148,12 +168,23 @@ void JobRun::ReplaceDeadWorkers() {
   }
 }
 
+void JobRun::GiveUp(const std::string& name, Worker& worker) {
+  worker.given_up = true;
+  const int others = RunningWorkers();
+  if (others == 0) return;
+  console_.Line(absl::StrCat(name, " is not replaced", worker.replacements > 0 ? " again" : "",
+                             "; ", HumanCount(others, "worker"),
+                             others == 1 ? " goes on." : " go on."));
+}
+
+int JobRun::RunningWorkers() const {
+  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
+    return group_->Runs(worker.first);
+  }));
+}
+
 absl::Status JobRun::Supervise() {
-  const auto some_work = [&] {
-    return std::any_of(workers_.begin(), workers_.end(),
-                       [&](const auto& worker) { return group_->Runs(worker.first); });
-  };
-  while (some_work()) {
+  while (RunningWorkers() > 0) {
     group_->Poll(absl::Milliseconds(100));
     if (cluster_) WEIR_RETURN_IF_ERROR(cluster_->Tend());
     ForwardStopRequests();
@@ -179,7 +210,7 @@ void JobRun::ShowProgress() {
   if (now < next_progress_) return;
   next_progress_ = now + kProgressInterval;
   const absl::StatusOr<v1::JobStatus> job = AskForJob();
-  if (!job.ok()) return;
+  if (!job.ok() || !IsOfThisRun(*job)) return;
   if (const auto rollback = meter_.Rollback(*job)) console_.Line(*rollback);
   console_.Progress(meter_.Line(*job));
 }
@@ -193,27 +224,54 @@ absl::StatusOr<v1::JobStatus> JobRun::AskForJob() {
   return reply.job();
 }
 
-int JobRun::ExitCode(const absl::StatusOr<v1::JobStatus>& job) const {
+JobRun::Verdict JobRun::Judge(const absl::StatusOr<v1::JobStatus>& job,
+                              const absl::Status& supervised) const {
   const auto ended_well = [](const auto& worker) {
     return worker.second.ended && worker.second.ended->ok();
   };
-  // Not by the job's state alone: it may be that of an earlier run, whose name was taken.
-  const bool finished = job.ok() && job->view().state() == v1::JOB_STATE_FINISHED &&
+  // Not by the job's state alone: workers of another run may have finished it.
+  const bool finished = job.ok() && IsOfThisRun(*job) &&
+                        job->view().state() == v1::JOB_STATE_FINISHED &&
                         std::any_of(workers_.begin(), workers_.end(), ended_well);
-  if (finished) return 0;
-  if (stops_forwarded_ > 0) return kStopped;
-  for (const auto& [name, worker] : workers_) {
-    if (worker.ended && worker.ended->code != 0) return worker.ended->code;
+  if (finished) return {};
+  if (stops_forwarded_ > 0) return {.code = static_cast<int>(RunExit::kStopped)};
+  if (!supervised.ok()) {
+    return {.code = static_cast<int>(RunExitOf(supervised)),
+            .failure = std::string(supervised.message())};
   }
-  return std::all_of(workers_.begin(), workers_.end(), ended_well) ? 0 : 1;
+  if (std::all_of(workers_.begin(), workers_.end(), ended_well)) return {};
+  return Failure(job);
 }
 
-absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job) {
+// The first worker that failed and was not replaced says why: the others may have ended because it
+// did.
+JobRun::Verdict JobRun::Failure(const absl::StatusOr<v1::JobStatus>& job) const {
+  Verdict verdict{.code = static_cast<int>(RunExit::kFailed), .failure = "no worker is left"};
+  for (const std::string& name : failed_) {
+    const std::optional<ExitState>& ended = workers_.at(name).ended;
+    if (!ended || ended->ok()) continue;
+    if (ended->code != 0) verdict.code = ended->code;
+    const std::string meaning = MeaningOf(*ended);
+    if (!meaning.empty()) {
+      verdict.failure = absl::StrCat(meaning, " (", ended->ToString(), ")");
+    } else if (job.ok() && IsOfThisRun(*job) && job->view().state() == v1::JOB_STATE_FAILED) {
+      verdict.failure = job->view().message();
+    } else {
+      verdict.failure =
+          absl::StrCat("no worker is left; ", name, " ended with ", ended->ToString());
+    }
+    return verdict;
+  }
+  return verdict;
+}
+
+absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job, const Verdict& verdict) {
   RunFacts facts{.job = job_.name,
                  .regime = job_.regime,
                  .workers = job_.workers,
                  .wall = options_.clock->Now() - start_,
-                 .folder = folder_};
+                 .folder = folder_.path(),
+                 .failure = verdict.failure};
   if (job.ok()) {
     facts.checkpoint = job->latest_checkpoint();
     facts.servers = job->view().shard_map().servers_size();
@@ -221,8 +279,8 @@ absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job) {
   for (const auto& worker : workers_) facts.replaced_workers += worker.second.replacements;
   if (cluster_) {
     if (!facts.checkpoint.empty()) {
-      facts.manifest = absl::StrCat(folder_, "/cluster/coordinator/checkpoints/", job_.name, "/",
-                                    facts.checkpoint, ".manifest");
+      facts.manifest = absl::StrCat(folder_.path(), "/cluster/coordinator/checkpoints/", job_.name,
+                                    "/", facts.checkpoint, ".manifest");
     }
     for (const LocalCluster::Process& process : cluster_->processes()) {
       facts.restarted_daemons += process.restarts;
@@ -231,19 +289,30 @@ absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job) {
       console_.Line(absl::StrCat(name, " did not end when asked to and was killed."));
     }
   }
-  const absl::StatusOr<std::string> curve = DrawLossCurve(folder_, job_.name);
+  // A run that was refused leaves an earlier one's result alone.
+  if (folder_.Trained() || verdict.code == 0) WEIR_RETURN_IF_ERROR(WriteResult(facts));
+  if (verdict.code == static_cast<int>(RunExit::kStopped)) {
+    console_.Line("The job was stopped before its end.");
+  }
+  if (!verdict.failure.empty()) {
+    console_.Line(absl::StrCat("failed: ", verdict.failure, "; logs: ", folder_.path(), "/logs"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobRun::WriteResult(RunFacts& facts) {
+  const absl::StatusOr<std::string> curve = DrawLossCurve(folder_.path(), job_.name);
   if (curve.ok()) {
     facts.loss_curve = *curve;
   } else {
     console_.Line(absl::StrCat("No loss curve: ", curve.status().message()));
   }
-  const absl::StatusOr<std::string> written = ReadTextFile(folder_ + "/summary.json");
-  WEIR_ASSIGN_OR_RETURN(const std::string summary,
-                        SummaryJson(written.ok() ? *written : "", facts));
-  WEIR_RETURN_IF_ERROR(WriteTextFile(folder_ + "/summary.json", summary));
+  WEIR_ASSIGN_OR_RETURN(const std::string summary, SummaryJson(folder_.NewSummary(), facts));
+  WEIR_RETURN_IF_ERROR(WriteTextFile(folder_.SummaryPath(), summary));
   if (!options_.summary_file.empty()) {
     WEIR_RETURN_IF_ERROR(WriteTextFile(options_.summary_file, summary));
   }
+  if (!facts.failure.empty()) return absl::OkStatus();
   WEIR_ASSIGN_OR_RETURN(const std::string text, SummaryText(summary));
   console_.Line("\n" + text);
   return absl::OkStatus();

@@ -17,6 +17,8 @@
 #include "cli/local_cluster.h"
 #include "cli/process_group.h"
 #include "cli/resolved_job.h"
+#include "cli/run_folder.h"
+#include "cli/run_summary.h"
 #include "rpc/coordinator_client.h"
 
 namespace weir {
@@ -30,10 +32,11 @@ class JobRun {
     std::vector<std::string> overrides;  // "key=value", as weir-worker's --set
     int workers = 0;                     // 0: as the job says
     int servers = 1;                     // of the cluster that the run brings up
-    std::string coordinator;           // HOST:PORT of a cluster that is there; empty: bring one up
-    std::string runs_folder = "runs";  // the run's is <runs_folder>/<job>
-    std::string summary_file;          // a copy of summary.json; empty: none
-    std::string program_folder;        // of weir-worker and the daemons
+    std::string coordinator;            // HOST:PORT of a cluster that is there; empty: bring one up
+    bool coordinator_is_local = false;  // it is that of `weir local up`
+    std::string runs_folder = "runs";   // the run's is <runs_folder>/<job>
+    std::string summary_file;           // a copy of summary.json; empty: none
+    std::string program_folder;         // of weir-worker and the daemons
     std::string log_level = "info";
     const Clock* clock = nullptr;  // must outlive the run
     // How often a person has asked to stop: once ends the job after the current step, twice kills.
@@ -44,38 +47,52 @@ class JobRun {
   JobRun(Options options, Console& console);
   ~JobRun();
 
-  // Returns the program's exit code: 0 - the job has finished; 1 - it has not; 130 - stopped by
-  // request. Errors: what kept the job from starting, for a person.
+  // Returns the program's exit code (docs/exit-codes.md). Errors: what kept the job from starting,
+  // for a person; RunExitOf has its code.
   absl::StatusOr<int> Run();
 
  private:
   struct Worker {
     int replacements = 0;
     std::optional<ExitState> ended;
+    bool given_up = false;  // and a person has been told
+  };
+  struct Verdict {
+    int code = 0;
+    std::string failure = {};  // for a person; empty: it has finished, or was stopped by request
   };
 
   absl::Status BringUp();
+  absl::Status AskBefore();
+  bool IsOfThisRun(const v1::JobStatus& job) const;
   absl::Status StartWorker(int rank);
   void TakeLine(const std::string& name, const std::string& line);
   void TakeExit(const std::string& name, const ExitState& state);
   void ReplaceDeadWorkers();
+  void GiveUp(const std::string& name, Worker& worker);
+  int RunningWorkers() const;
   absl::Status Supervise();
   void ForwardStopRequests();
   void ShowProgress();
   absl::StatusOr<v1::JobStatus> AskForJob();
-  int ExitCode(const absl::StatusOr<v1::JobStatus>& job) const;
-  absl::Status Conclude(const absl::StatusOr<v1::JobStatus>& job);
+  Verdict Judge(const absl::StatusOr<v1::JobStatus>& job, const absl::Status& supervised) const;
+  Verdict Failure(const absl::StatusOr<v1::JobStatus>& job) const;
+  absl::Status Conclude(const absl::StatusOr<v1::JobStatus>& job, const Verdict& verdict);
+  absl::Status WriteResult(RunFacts& facts);
 
   const Options options_;
   Console& console_;
   const absl::Time start_;
   ResolvedJob job_;
-  std::string folder_;  // of the run
+  RunFolder folder_;
   std::unique_ptr<ProcessGroup> group_;
   std::unique_ptr<LocalCluster> cluster_;  // null: it was there
   std::unique_ptr<CoordinatorClient> client_;
   std::string coordinator_;
+  v1::JobView before_;  // the job of this name when the run began; without a state: there was none
   std::map<std::string, Worker> workers_;  // by name, "worker-<rank>"
+  std::vector<std::string> failed_;        // names of workers in the order in which they failed
+  std::set<std::string> errors_;           // last words that have been shown
   ProgressMeter meter_;
   absl::Time next_progress_ = absl::InfinitePast();
   int stops_forwarded_ = 0;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "cli/child_process.h"
+#include "cli/exit_code.h"
 #include "common/status_macros.h"
 
 namespace weir {
@@ -58,7 +59,12 @@ absl::StatusOr<ResolvedJob> ResolveJobFile(const std::string& worker_program,
     // What is wrong is the job, not the program that looks at it.
     absl::string_view reason = absl::StripAsciiWhitespace(text);
     absl::ConsumePrefix(&reason, "weir-worker: ");
-    return absl::InvalidArgumentError(reason);
+    if (ended->signal != 0) {
+      return absl::InternalError(absl::StrCat(worker_program, " --print-job ended with ",
+                                              ended->ToString(), ": ", reason));
+    }
+    return ended->code == static_cast<int>(RunExit::kData) ? absl::DataLossError(reason)
+                                                           : absl::InvalidArgumentError(reason);
   }
   return ParseResolvedJob(text);
 }

@@ -21,8 +21,9 @@ struct ResolvedJob {
 absl::StatusOr<ResolvedJob> ParseResolvedJob(const std::string& text);
 
 // Asks weir-worker, which alone knows how to read a job file.
-// Errors: InvalidArgument - it refuses the job, in its own words; NotFound - no weir-worker there;
-// DeadlineExceeded - it does not answer.
+// Errors: InvalidArgument - it refuses the job, in its own words; DataLoss - the job's data is
+// missing or wrong; NotFound - no weir-worker there; DeadlineExceeded - it does not answer;
+// Internal - it was killed.
 absl::StatusOr<ResolvedJob> ResolveJobFile(const std::string& worker_program,
                                            const std::string& job_file,
                                            const std::vector<std::string>& overrides);

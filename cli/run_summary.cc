@@ -71,6 +71,7 @@ absl::StatusOr<std::string> SummaryJson(const std::string& worker_summary, const
   summary["wall_seconds"] = absl::ToDoubleSeconds(facts.wall);
   summary["folder"] = facts.folder;
   if (!facts.loss_curve.empty()) summary["loss_curve"] = facts.loss_curve;
+  if (!facts.failure.empty()) summary["failure"] = facts.failure;
   return summary.dump(2) + "\n";
 }
 

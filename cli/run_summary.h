@@ -22,6 +22,7 @@ struct RunFacts {
   absl::Duration wall = {};
   std::string folder = {};      // of the run
   std::string loss_curve = {};  // path of the picture; empty: none
+  std::string failure = {};     // why the run has failed; empty: it has not
 };
 
 // The worker's summary.json (an object, or empty where it wrote none), with the facts added to it.

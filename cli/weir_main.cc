@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/console.h"
+#include "cli/exit_code.h"
 #include "cli/job_run.h"
 #include "cli/local_supervisor.h"
 #include "cli/queries.h"
@@ -79,12 +80,15 @@ int RunJob(Flags& flags) {
   if (flags.replace) options.overrides.push_back("replace=true");
   if (options.coordinator.empty() && !flags.own_cluster) {
     const auto local = weir::ReadLocalState(flags.local.state_folder);
+    options.coordinator_is_local = local.ok();
     if (local.ok()) options.coordinator = local->coordinator;
   }
   weir::Console console(std::cout,
                         {.terminal = isatty(STDOUT_FILENO) != 0, .clock = &Clock::Real()});
   const absl::StatusOr<int> code = weir::JobRun(options, console).Run();
-  return code.ok() ? *code : Report(code.status());
+  if (code.ok()) return *code;
+  Report(code.status());
+  return static_cast<int>(weir::RunExitOf(code.status()));
 }
 
 void AddRun(CLI::App& app, Flags& flags, int& code) {

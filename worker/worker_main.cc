@@ -14,6 +14,7 @@
 
 #include "common/allocator.h"
 #include "common/logging.h"
+#include "rpc/channels.h"
 #include "worker/embedded/local_job.h"
 #include "worker/worker_run.h"
 
@@ -166,6 +167,11 @@ int WorkerMain(int argc, char** argv, const ModelRegistry& models) {
   }
   if (!flags.local && flags.coordinator.empty() && !flags.check && !flags.print_job) {
     std::cerr << program << ": give --coordinator HOST:PORT or --local\n";
+    return static_cast<int>(WorkerExit::kBadJob);
+  }
+  if (const absl::Status address = CheckAddress(flags.coordinator);
+      !flags.coordinator.empty() && !address.ok()) {
+    std::cerr << program << ": --coordinator: " << address.message() << "\n";
     return static_cast<int>(WorkerExit::kBadJob);
   }
   SetUpLogging(program, flags.log_level);

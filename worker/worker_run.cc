@@ -100,6 +100,11 @@ WorkerExit ExitOf(const absl::Status& status) {
   }
 }
 
+WorkerExit ExitOfJoin(const absl::Status& status) {
+  const bool unreached = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  return unreached ? WorkerExit::kNoCluster : ExitOf(status);
+}
+
 BatchOptions BatchOptionsOf(const v1::JobSpec& spec, const ImageDataset& train) {
   BatchOptions options;
   options.seed = spec.seed();
@@ -237,7 +242,7 @@ WorkerResult WorkerRun::Train() {
 
 WorkerResult WorkerRun::TrainOnce(Loaded& loaded, bool& join_anew) {
   absl::StatusOr<Job> opened = options_.open_job(loaded.spec);
-  if (!opened.ok()) return {ExitOf(opened.status()), opened.status()};
+  if (!opened.ok()) return {ExitOfJoin(opened.status()), opened.status()};
   std::shared_ptr<JobSession> session = std::move(opened->session);
   {
     MutexLock lock(mutex_);

@@ -22,14 +22,15 @@
 
 namespace weir {
 
-// What a worker's run ends with: weir-worker's exit codes.
+// What a worker's run ends with: weir-worker's exit codes (docs/exit-codes.md).
 enum class WorkerExit {
   kDone = 0,
-  kFailed = 1,    // anything that is not below
-  kBadJob = 2,    // the job file, its overrides or the model's options
-  kRefused = 3,   // by the coordinator or the servers: another spec, finished, quota
-  kDiverged = 4,  // a gradient that is not finite
-  kData = 5,      // data missing or wrong
+  kFailed = 1,     // anything that is not below
+  kBadJob = 2,     // the job file, its overrides or the model's options
+  kRefused = 3,    // by the coordinator or the servers: another spec, finished, quota
+  kDiverged = 4,   // a gradient that is not finite
+  kData = 5,       // data missing or wrong
+  kNoCluster = 6,  // the coordinator was not reached in time
 };
 
 struct WorkerResult {

@@ -163,6 +163,35 @@ TEST_F(RunTest, AJobRunsToItsEndAndLeavesItsSummaryLogsAndCheckpoint) {
   EXPECT_EQ(Run({"--servers", "2", "--replace"}).code, 0);
 }
 
+TEST_F(RunTest, ARerunThatIsRefusedLeavesTheResultAndOneThatReplacesShowsNothingOfIt) {
+  ASSERT_EQ(Run({"--set", "epochs=1"}).code, 0);
+  const nlohmann::json result = Summary();
+  const Answer refused = Run({"--set", "epochs=1"});
+  EXPECT_EQ(refused.code, 3) << refused.output;
+  EXPECT_THAT(refused.output, AllOf(HasSubstr("failed: the cluster refused the job"),
+                                    Not(HasSubstr("run folder"))));
+  EXPECT_EQ(Summary(), result);
+
+  const Answer replaced = Run({"--set", "epochs=1", "--replace"});
+  EXPECT_EQ(replaced.code, 0) << replaced.output;
+  const size_t begin = replaced.output.find("Started a coordinator");
+  const std::string before =
+      replaced.output.substr(begin, replaced.output.find("[worker-") - begin);
+  EXPECT_THAT(before, Not(HasSubstr("finished")));
+}
+
+TEST_F(RunTest, ItEndsWithTheWorkersCode) {
+  EXPECT_EQ(Run({"--set", "optimizers.adam.learning_rate=-1"}).code, 2);
+  EXPECT_EQ(Run({"--coordinator", "foo"}).code, 2);
+  EXPECT_EQ(Run({"--set", "data.train=nowhere"}).code, 5);
+  const Answer nobody = Run({"--coordinator", "127.0.0.1:1"});
+  EXPECT_EQ(nobody.code, 6);
+  EXPECT_THAT(nobody.output, HasSubstr("no worker was started"));
+  const Answer diverged = Run({"--workers", "1", "--set", "optimizers.adam.learning_rate=1e30"});
+  EXPECT_EQ(diverged.code, 4) << diverged.output;
+  EXPECT_THAT(diverged.output, HasSubstr("failed: the training diverged (exit status 4)"));
+}
+
 // 512 examples in batches of 16 are 32 steps an epoch.
 TEST_F(RunTest, AJobGoesOnFromItsNewestCheckpointOrFromTheOneThatIsNamed) {
   const auto run = [&](const char* resume, const char* epochs) {

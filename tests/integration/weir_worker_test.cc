@@ -138,6 +138,15 @@ TEST_F(WeirWorker, ABadJobFileEndsWith2AndSaysWhere) {
   EXPECT_EQ(Run({"--local", "--no-such-flag"}).code, 2);
 }
 
+TEST_F(WeirWorker, AnAddressThatIsNoneEndsWith2AndOneWhereNobodyAnswersWith6) {
+  const Answer none = Run({"--coordinator", "foo"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.output, HasSubstr("--coordinator: 'foo' is no address"));
+  const Answer nobody = Run({"--coordinator", "127.0.0.1:1", "--join-timeout-s", "1"});
+  EXPECT_EQ(nobody.code, 6) << nobody.output;
+  EXPECT_THAT(nobody.output, HasSubstr("coordinator 127.0.0.1:1"));
+}
+
 TEST_F(WeirWorker, MissingOrDamagedDataEndsWith5AndNamesTheFile) {
   const Answer missing = Run({"--local", "--set", "data.test=nowhere"});
   EXPECT_EQ(missing.code, 5);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/exit_code.h"
 #include "cli/text_file.h"
 #include "tests/support/status_matchers.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -59,7 +61,7 @@ class JobRunTest : public ::testing::Test {
         {.job_file = "job.yaml",
          .overrides = {"a=1"},
          .servers = 2,
-         .coordinator = {},
+         .coordinator = coordinator_,
          .runs_folder = folder_ + "/runs",
          .summary_file = {},
          .program_folder = folder_,
@@ -77,8 +79,24 @@ class JobRunTest : public ::testing::Test {
 
   const std::string folder_ = ::testing::TempDir() + "/weir_job_run_" +
                               ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  // What a run that went well has left.
+  void LeaveEarlierResult() {
+    WEIR_ASSERT_OK(WriteTextFile(Left("summary.json"), "{\"test_accuracy\": 0.9}\n"));
+    WEIR_ASSERT_OK(WriteTextFile(Left("metrics.jsonl"), "{\"epoch\": 1, \"loss\": 0.5}\n"));
+    WEIR_ASSERT_OK(WriteTextFile(Left("job.yaml"), "name: fake # as it was then\n"));
+  }
+  std::string Left(const std::string& name) const { return folder_ + "/runs/fake/" + name; }
+  std::string Read(const std::string& name) const {
+    const auto text = ReadTextFile(Left(name));
+    return text.ok() ? *text : "";
+  }
+  size_t Count(const std::string& part) const {
+    return std::vector<std::string>(absl::StrSplit(output_.str(), part)).size() - 1;
+  }
+
   std::ostringstream output_;
-  bool stop_ = false;  // ask to, when the workers have been started
+  std::string coordinator_;  // empty: the run brings up its own
+  bool stop_ = false;        // ask to, when the workers have been started
 };
 
 TEST_F(JobRunTest, TheWorkersGetTheJobTheirRankAndTheClustersAddress) {
@@ -151,6 +169,85 @@ TEST_F(JobRunTest, ADaemonThatDoesNotComeUpIsReportedWithItsLastLines) {
                                AllOf(HasSubstr("server-0"), HasSubstr("cannot bind"))));
   EXPECT_THAT(Starts("weir-worker"), SizeIs(1));
   EXPECT_THAT(output_.str(), Not(HasSubstr("is replaced")));
+}
+
+TEST_F(JobRunTest, ACoordinatorThatIsNotReachedIsToldBeforeAnyWorkerStarts) {
+  WriteWorker("exit 0");
+  coordinator_ = "127.0.0.1:1";
+  EXPECT_THAT(Run(),
+              HasStatus(absl::StatusCode::kUnavailable,
+                        AllOf(HasSubstr("coordinator 127.0.0.1:1"),
+                              HasSubstr("no worker was started"), HasSubstr("--own-cluster"))));
+  EXPECT_THAT(Starts("weir-worker"), SizeIs(1));  // to print the job
+  EXPECT_THAT(output_.str(), HasSubstr("On the cluster of the coordinator at 127.0.0.1:1."));
+}
+
+TEST_F(JobRunTest, AWorkerThatDoesNotReachTheClusterIsNotReplaced) {
+  WriteWorker("exit 6");
+  EXPECT_EQ(*Run(), 6);
+  EXPECT_THAT(Starts("weir-worker"), SizeIs(3));
+}
+
+TEST_F(JobRunTest, ARefusedRunSaysSoOnceAndLeavesTheEarlierResultAlone) {
+  LeaveEarlierResult();
+  WriteWorker("echo 'weir-worker: job fake is finished'; exit 3");
+  EXPECT_EQ(*Run(), 3);
+  EXPECT_EQ(Count("job fake is finished"), 1) << output_.str();
+  EXPECT_THAT(output_.str(),
+              AllOf(HasSubstr("ended with exit status 3: the cluster refused the"),
+                    EndsWith(absl::StrCat("\nfailed: the cluster refused the job (exit "
+                                          "status 3); logs: ",
+                                          Left("logs"), "\n"))));
+  EXPECT_THAT(output_.str(), Not(HasSubstr("run folder")));
+  EXPECT_EQ(Read("summary.json"), "{\"test_accuracy\": 0.9}\n");
+  EXPECT_EQ(Read("job.yaml"), "name: fake # as it was then\n");
+  EXPECT_EQ(Read("loss.dat"), "");
+}
+
+TEST_F(JobRunTest, ARunThatTrainedAndFailedLeavesItsOwnSummaryWithTheReason) {
+  LeaveEarlierResult();
+  WriteWorker("echo '{\"epoch\": 2, \"loss\": 0.4}' >>runs/fake/metrics.jsonl; kill -9 $$");
+  EXPECT_EQ(*Run(), 1);
+  EXPECT_THAT(Read("summary.json"),
+              AllOf(HasSubstr("\"failure\": \"no worker is left; worker-"),
+                    HasSubstr("signal 9 (Killed)"), Not(HasSubstr("test_accuracy"))));
+  EXPECT_THAT(output_.str(), AllOf(HasSubstr("\nfailed: no worker is left; worker-"),
+                                   Not(HasSubstr("run folder"))));
+}
+
+TEST_F(JobRunTest, TheWorkersSummaryIsTheRunsAlsoWhereAnEarlierOneLies) {
+  LeaveEarlierResult();
+  WriteWorker("echo '{\"test_accuracy\": 0.5}' >runs/fake/summary.json; exit 0");
+  EXPECT_EQ(*Run(), 0);
+  EXPECT_THAT(Read("summary.json"),
+              AllOf(HasSubstr("\"test_accuracy\": 0.5"), HasSubstr("\"job\": \"fake\""),
+                    Not(HasSubstr("failure"))));
+  EXPECT_THAT(output_.str(), AllOf(HasSubstr("test accuracy  0.5000"), HasSubstr("run folder"),
+                                   Not(HasSubstr("failed:"))));
+}
+
+TEST_F(JobRunTest, AWorkerThatIsNotReplacedAgainIsNamedWithHowManyGoOn) {
+  // Rank 1 goes on until rank 0 has died twice: the second time it has two starts.
+  WriteWorker(R"sh(
+case "$*" in *"--rank 0"*) kill -9 $$ ;; esac
+while [ "$(grep -c -- '--rank 0' weir-worker.starts)" -lt 2 ]; do sleep 0.02; done
+sleep 0.5
+)sh");
+  EXPECT_EQ(*Run(), 1);
+  EXPECT_THAT(output_.str(), HasSubstr("worker-0 is not replaced again; 1 worker goes on.\n"));
+  EXPECT_THAT(output_.str(),
+              EndsWith(absl::StrCat("\nfailed: no worker is left; worker-0 ended with "
+                                    "signal 9 (Killed); logs: ",
+                                    Left("logs"), "\n")));
+}
+
+TEST_F(JobRunTest, WantOfDataIsToldApartFromABadJob) {
+  WriteProgram("weir-worker", "echo 'weir-worker: train: cannot be opened'; exit 5");
+  const auto ended = Run();
+  EXPECT_THAT(ended, HasStatus(absl::StatusCode::kDataLoss, "train: cannot be opened"));
+  EXPECT_EQ(RunExitOf(ended.status()), RunExit::kData);
+  WriteProgram("weir-worker", "echo 'weir-worker: no such key'; exit 2");
+  EXPECT_EQ(RunExitOf(Run().status()), RunExit::kBadJob);
 }
 
 }  // namespace
