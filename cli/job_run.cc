@@ -11,6 +11,7 @@
 #include "cli/exit_code.h"
 #include "cli/human.h"
 #include "cli/loss_curve.h"
+#include "cli/reports.h"
 #include "cli/run_summary.h"
 #include "cli/text_file.h"
 #include "common/status_macros.h"
@@ -25,11 +26,6 @@ constexpr char kProgressMark[] = " samples/s";
 constexpr int kReplacements = 1;  // of one worker
 constexpr int kSignalled = 128;   // a program that ends by a signal adds the signal's number
 constexpr char kErrorMark[] = "weir-worker: ";  // of a worker's last words
-
-bool IsLive(v1::JobState state) {
-  return state == v1::JOB_STATE_WAITING || state == v1::JOB_STATE_INITIALISING ||
-         state == v1::JOB_STATE_RESTORING || state == v1::JOB_STATE_RUNNING;
-}
 
 std::string WorkerName(int rank) {
   return absl::StrCat("worker-", rank);

@@ -26,6 +26,7 @@ LocalCluster::LocalCluster(Options options, ProcessGroup& group)
                                    "--log-level", options_.log_level};
   };
   add("coordinator", "weir-coordinator");
+  processes_.front().address = options_.coordinator;
   for (int i = 0; i < options_.servers; ++i) add(absl::StrCat("server-", i), "weir-server");
 }
 

@@ -19,9 +19,10 @@ namespace weir {
 class LocalCluster {
  public:
   struct Options {
-    std::string program_folder;  // of weir-coordinator and weir-server
-    std::string data_folder;     // coordinator/ and server-N/ in it
-    std::string logs_folder;     // for messages
+    std::string program_folder;    // of weir-coordinator and weir-server
+    std::string data_folder;       // coordinator/ and server-N/ in it
+    std::string logs_folder;       // for messages
+    std::string coordinator = {};  // HOST:PORT to serve at; empty: any port of loopback
     int servers = 1;
     std::string log_level = "info";
     int max_restarts = 5;          // of one process; then the cluster has failed

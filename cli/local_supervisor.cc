@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/local_supervisor.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,12 +14,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "cli/human.h"
 #include "cli/local_cluster.h"
 #include "cli/process_group.h"
+#include "cli/queries.h"
 #include "cli/text_file.h"
 #include "common/file_system.h"
 #include "common/status_macros.h"
@@ -30,6 +36,10 @@ constexpr absl::Duration kLook = absl::Milliseconds(20);
 
 std::string StatePath(const std::string& folder) {
   return folder + "/cluster.json";
+}
+// Where the coordinator has served last, for the next one.
+std::string AddressPath(const std::string& folder) {
+  return folder + "/coordinator.address";
 }
 std::string WordsPath(const std::string& folder) {
   return folder + "/supervisor.log";
@@ -89,6 +99,45 @@ absl::Status StartSupervisor(const LocalOptions& options) {
   return absl::OkStatus();
 }
 
+// `address` where it is one of this machine that can be listened on now; else empty.
+std::string FreeAddress(const std::string& address) {
+  const std::vector<std::string> parts = absl::StrSplit(address, ':');
+  int port = 0;
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[1], &port)) return "";
+  sockaddr_in at = {};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(static_cast<uint16_t>(port));
+  if (inet_pton(AF_INET, parts[0].c_str(), &at.sin_addr) != 1) return "";
+  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // Connections of the last one may linger; whoever listens is still in the way.
+  const int on = 1;
+  setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const bool bound = bind(file, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+  close(file);
+  return bound ? address : "";
+}
+
+absl::Status CheckServers(const LocalOptions& options, const LocalState& state) {
+  const auto servers = static_cast<int>(state.processes.size()) - 1;  // without the coordinator
+  if (!options.servers_wanted || servers == options.servers) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the local cluster runs already, with ", HumanCount(servers, "server"), ", not ",
+                   options.servers, "; `weir local down` ends it, then it can come up so"));
+}
+
+// Whose workers would wait for a cluster that is gone.
+absl::Status CheckNoJobRuns(const std::string& state_folder) {
+  const absl::StatusOr<LocalState> state = ReadLocalState(state_folder);
+  if (!state.ok()) return absl::OkStatus();
+  const auto jobs =
+      JobsWithWorkers({.coordinator = state->coordinator, .state_folder = state_folder});
+  // A cluster that does not answer must be possible to end.
+  if (!jobs.ok() || jobs->empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the local cluster is at work on ", absl::StrJoin(*jobs, ", "),
+      "; `weir stop JOB` ends a job, `weir local down --force` takes the cluster from them all"));
+}
+
 absl::Status DidNotComeUp(const std::string& folder) {
   const absl::StatusOr<std::string> words = ReadTextFile(WordsPath(folder));
   return absl::UnavailableError(
@@ -107,9 +156,11 @@ absl::Status SuperviseLocalCluster(const LocalOptions& options, const Clock& clo
       {.log_folder = options.state_folder + "/logs",
        .on_line = [&](const auto& name, const auto& line) { reported->TakeLine(name, line); },
        .on_exit = [&](const auto& name, const auto& state) { reported->TakeExit(name, state); }});
+  const absl::StatusOr<std::string> last_address = ReadTextFile(AddressPath(options.state_folder));
   LocalCluster cluster({.program_folder = options.program_folder,
                         .data_folder = options.state_folder + "/data",
                         .logs_folder = options.state_folder + "/logs",
+                        .coordinator = last_address.ok() ? FreeAddress(*last_address) : "",
                         .servers = options.servers,
                         .log_level = options.log_level,
                         .clock = &clock,
@@ -117,6 +168,8 @@ absl::Status SuperviseLocalCluster(const LocalOptions& options, const Clock& clo
                        group);
   reported = &cluster;
   WEIR_RETURN_IF_ERROR(cluster.Start());
+  // Workers that still look for the cluster then find the next one.
+  WEIR_RETURN_IF_ERROR(WriteTextFile(AddressPath(options.state_folder), cluster.coordinator()));
   std::string written;
   absl::Status status;
   while (status.ok() && stop_requests() == 0) {
@@ -132,6 +185,10 @@ absl::Status SuperviseLocalCluster(const LocalOptions& options, const Clock& clo
 
 absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
   FileSystem& files = FileSystem::Real();
+  if (const auto running = ReadLocalState(options.state_folder); running.ok()) {
+    WEIR_RETURN_IF_ERROR(CheckServers(options, *running));
+    return running;
+  }
   WEIR_RETURN_IF_ERROR(files.CreateFolder(options.state_folder));
   if (!LocalLock::Holder(options.state_folder)) {
     // Of a supervisor that was killed.
@@ -155,7 +212,8 @@ absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
   return DidNotComeUp(options.state_folder);
 }
 
-absl::Status LocalDown(const LocalOptions& options) {
+absl::Status LocalDown(const LocalOptions& options, bool force) {
+  if (!force) WEIR_RETURN_IF_ERROR(CheckNoJobRuns(options.state_folder));
   const absl::Time deadline = absl::Now() + kDownTimeout;
   while (const std::optional<pid_t> supervisor = LocalLock::Holder(options.state_folder)) {
     if (absl::Now() > deadline) {

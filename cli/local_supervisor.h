@@ -16,6 +16,8 @@ struct LocalOptions {
   std::string state_folder;    // lock, cluster.json, logs/, data/
   std::string program_folder;  // of weir and the daemons
   int servers = 2;
+  bool servers_wanted =
+      false;  // somebody asked for that many: one that runs with others will not do
   std::string log_level = "info";
 };
 
@@ -24,13 +26,16 @@ struct LocalOptions {
 absl::Status SuperviseLocalCluster(const LocalOptions& options, const Clock& clock,
                                    const std::function<int()>& stop_requests);
 
-// Starts a supervisor in the background and waits until its cluster serves. One that runs already
-// is left as it is. Errors: Unavailable - it does not come up, with its last words.
+// Starts a supervisor in the background and waits until its cluster serves, the coordinator where
+// the last one served, if that port is free. One that runs already is left as it is.
+// Errors: Unavailable - it does not come up, with its last words; FailedPrecondition - one runs,
+// but not with as many servers as are wanted.
 absl::StatusOr<LocalState> LocalUp(const LocalOptions& options);
 
 // Ends the supervisor and its cluster, and waits. Fine where none runs.
-// Errors: DeadlineExceeded - it does not end.
-absl::Status LocalDown(const LocalOptions& options);
+// Errors: DeadlineExceeded - it does not end; FailedPrecondition - jobs have workers, and nobody
+// said `force`: names them.
+absl::Status LocalDown(const LocalOptions& options, bool force);
 
 // Errors: NotFound - none runs.
 absl::StatusOr<LocalState> ReadLocalState(const std::string& state_folder);

@@ -59,6 +59,17 @@ absl::StatusOr<std::string> QueryJobs(const Query& query, const std::string& job
   return Show(query, reply.job(), JobReport);
 }
 
+absl::StatusOr<std::vector<std::string>> JobsWithWorkers(const Query& query) {
+  WEIR_ASSIGN_OR_RETURN(const v1::ListJobsReply reply,
+                        Ask(query, &CoordinatorStub::ListJobs, v1::ListJobsRequest()));
+  std::vector<std::string> names;
+  for (const v1::JobStatus& job : reply.jobs()) {
+    if (IsLive(job.view().state()) && job.view().members_size() > 0)
+      names.push_back(job.view().name());
+  }
+  return names;
+}
+
 absl::StatusOr<std::string> QueryCheckpoints(const Query& query, const std::string& job) {
   v1::ListCheckpointsRequest request;
   request.set_job(job);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -22,5 +23,8 @@ absl::StatusOr<std::string> QueryStatus(const Query& query);
 absl::StatusOr<std::string> QueryJobs(const Query& query, const std::string& job);
 absl::StatusOr<std::string> QueryCheckpoints(const Query& query, const std::string& job);
 absl::StatusOr<std::string> StopJob(const Query& query, const std::string& job);
+
+// Names of the jobs that have workers now.
+absl::StatusOr<std::vector<std::string>> JobsWithWorkers(const Query& query);
 
 }  // namespace weir

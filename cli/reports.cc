@@ -81,6 +81,11 @@ std::string JobStateName(v1::JobState state) {
   return WithoutPrefix(v1::JobState_Name(state), "JOB_STATE_");
 }
 
+bool IsLive(v1::JobState state) {
+  return state == v1::JOB_STATE_WAITING || state == v1::JOB_STATE_INITIALISING ||
+         state == v1::JOB_STATE_RESTORING || state == v1::JOB_STATE_RUNNING;
+}
+
 std::string StatusReport(const v1::StatusReply& status) {
   Table servers({{"SERVER"},
                  {"ADDRESS"},

@@ -25,5 +25,7 @@ absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message);
 
 // "running", "waiting", ...
 std::string JobStateName(v1::JobState state);
+// Whether a job in this state has not ended yet.
+bool IsLive(v1::JobState state);
 
 }  // namespace weir

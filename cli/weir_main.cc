@@ -70,6 +70,7 @@ struct Flags {
   std::string job;
   bool replace = false;
   bool own_cluster = false;
+  bool force = false;
 };
 
 int RunJob(Flags& flags) {
@@ -135,11 +136,14 @@ void AddLocal(CLI::App& app, Flags& flags, int& code) {
   };
   CLI::App* up = add("up", "Start it in the background, unless it runs");
   add_cluster_options(up);
-  up->callback([&] {
+  up->callback([&, up] {
+    options.servers_wanted = up->count("--servers") > 0;
     const auto state = weir::LocalUp(options);
     code = state.ok() ? Print(weir::LocalReport(*state)) : Report(state.status());
   });
-  add("down", "Stop it")->callback([&] { code = Report(weir::LocalDown(options)); });
+  CLI::App* down = add("down", "Stop it");
+  down->add_flag("--force", flags.force, "Even while jobs run on it: they lose it");
+  down->callback([&] { code = Report(weir::LocalDown(options, flags.force)); });
   CLI::App* status = add("status", "Show its processes");
   status->add_flag("--json", flags.query.json, "JSON, for programs");
   status->callback([&] {

@@ -31,7 +31,7 @@ class LocalClusterTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove_all(state_); }
   void TearDown() override {
-    Weir({"local", "down"});
+    Weir({"local", "down", "--force"});
     EXPECT_THAT(SanitizerReports(state_), IsEmpty());
   }
 
@@ -123,6 +123,56 @@ TEST_F(LocalClusterTest, AKilledSupervisorLeavesNothingBehindAndAnotherCanComeUp
   ASSERT_TRUE(Eventually([&] { return !LocalLock::Holder(state_); }));
   EXPECT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
   EXPECT_NE(Status().processes[0].pid, before.processes[0].pid);
+}
+
+TEST_F(LocalClusterTest, ComesUpAgainAtTheCoordinatorsAddressUnlessThatIsTaken) {
+  ASSERT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
+  const std::string address = Status().coordinator;
+  ASSERT_EQ(Weir({"local", "down"}).code, 0);
+  ASSERT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
+  EXPECT_EQ(Status().coordinator, address);
+  ASSERT_EQ(Weir({"local", "down"}).code, 0);
+
+  const auto other =
+      ChildProcess::Start({.program = ProcessCluster::Program("weir-coordinator"),
+                           .arguments = {"--listen", address, "--data-dir", state_ + "/other"}});
+  WEIR_ASSERT_OK(other);
+  std::string said;
+  ASSERT_TRUE(Eventually([&] {
+    said += absl::StrJoin((*other)->ReadLines(), "\n");
+    return said.find(" ready address=") != std::string::npos;
+  })) << said;
+  const Answer up = Weir({"local", "up", "--servers", "1"});
+  ASSERT_EQ(up.code, 0) << up.output;
+  EXPECT_NE(Status().coordinator, address);
+}
+
+TEST_F(LocalClusterTest, UpWithAnotherNumberOfServersThanRunSaysSo) {
+  ASSERT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
+  const Answer more = Weir({"local", "up", "--servers", "2"});
+  EXPECT_EQ(more.code, 1);
+  EXPECT_THAT(more.output, HasSubstr("runs already, with 1 server, not 2; `weir local down`"));
+  EXPECT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
+  EXPECT_EQ(Weir({"local", "up"}).code, 0);
+}
+
+TEST_F(LocalClusterTest, DownIsRefusedWhileAJobHasWorkersUnlessForced) {
+  ASSERT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
+  const auto worker = ChildProcess::Start({.program = ProcessCluster::Program("counting-worker"),
+                                           .arguments = {"--coordinator", Status().coordinator,
+                                                         "--job", "busy", "--steps", "1000000"}});
+  WEIR_ASSERT_OK(worker);
+  ASSERT_TRUE(Eventually([&] {
+    const std::string jobs = Weir({"jobs"}).output;
+    return jobs.find("busy") != std::string::npos && jobs.find("running") != std::string::npos;
+  }));
+  const Answer refused = Weir({"local", "down"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.output,
+              AllOf(HasSubstr("is at work on busy"), HasSubstr("weir stop"), HasSubstr("--force")));
+  EXPECT_EQ(Weir({"status"}).code, 0);
+  EXPECT_EQ(Weir({"local", "down", "--force"}).code, 0);
+  EXPECT_EQ(Weir({"local", "status"}).code, 1);
 }
 
 }  // namespace
