@@ -16,6 +16,7 @@
 #include "cli/local_supervisor.h"
 #include "cli/queries.h"
 #include "cli/reports.h"
+#include "cli/unknown_word.h"
 #include "common/clock.h"
 #include "common/logging.h"
 
@@ -210,6 +211,12 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const std::string unknown =
+        error.get_exit_code() == 0 ? "" : weir::UnknownWord(app, argc, argv);
+    if (!unknown.empty()) {
+      std::cerr << "weir: " << unknown << std::endl;
+      return static_cast<int>(weir::RunExit::kBadJob);
+    }
     return app.exit(error) == 0 ? 0 : 2;
   }
   return code;

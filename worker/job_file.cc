@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/job_file.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -354,10 +357,22 @@ absl::StatusOr<JobFile> ParseJobFile(const JobFileSource& source) {
 
 absl::StatusOr<JobFile> ReadJobFile(const std::string& path,
                                     const std::vector<std::string>& overrides) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is a folder; give the job file in it, as ", path, "/job.yaml"));
+  }
+  errno = 0;
   std::ifstream file(path);
+  if (!file) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": the job file cannot be read: ", std::strerror(errno)));
+  }
   std::stringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return absl::NotFoundError(absl::StrCat(path, ": no such job file, or it cannot be read"));
+  text << file.rdbuf();
+  if (text.str().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the job file is empty; docs/job-file.md shows one"));
   }
   const std::string folder = std::filesystem::absolute(path).parent_path().string();
   return ParseJobFile({path, text.str(), folder, overrides});

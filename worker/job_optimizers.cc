@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/nearest_word.h"
 #include "worker/scalar_text.h"
 
 namespace weir {
@@ -143,8 +144,10 @@ std::optional<std::string> KindOf(const std::string& name, YamlMap& map) {
   for (const std::string& kind : Kinds()) {
     if (kind == name) return kind;
   }
-  map.Report(absl::StrCat("\"kind\" is missing, and the name is not itself one of ",
-                          absl::StrJoin(Kinds(), ", ")));
+  const std::string nearest = NearestWord(name, Kinds());
+  map.Report(absl::StrCat(
+      "\"kind\" is missing, and the name is not itself one of ", absl::StrJoin(Kinds(), ", "),
+      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
   return std::nullopt;
 }
 

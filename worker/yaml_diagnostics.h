@@ -32,8 +32,4 @@ class YamlDiagnostics {
   std::vector<std::string> errors_;
 };
 
-// The known word nearest to `word` by edits (a swap of neighbours counts one), or "" where none is
-// near enough to be a slip.
-std::string NearestWord(absl::string_view word, const std::vector<std::string>& known);
-
 }  // namespace weir

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/nearest_word.h"
 #include "worker/scalar_text.h"
 
 namespace weir {

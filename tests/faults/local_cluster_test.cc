@@ -175,5 +175,23 @@ TEST_F(LocalClusterTest, DownIsRefusedWhileAJobHasWorkersUnlessForced) {
   EXPECT_EQ(Weir({"local", "status"}).code, 1);
 }
 
+TEST_F(LocalClusterTest, AnUnknownCommandOrFlagIsNamedWithTheOneThatIsMeant) {
+  const auto refused = [&](const std::vector<std::string>& arguments) {
+    const Answer answer = Weir(arguments);
+    EXPECT_EQ(answer.code, 2) << answer.output;
+    return answer.output;
+  };
+  EXPECT_EQ(refused({"stauts"}),
+            "weir: unknown command 'stauts'; did you mean 'status'? `weir --help` lists all");
+  EXPECT_EQ(refused({"local", "pu"}),
+            "weir: unknown command 'pu'; did you mean 'up'? `weir local --help` lists all");
+  EXPECT_EQ(
+      refused({"run", "job.yaml", "--wrokers", "2"}),
+      "weir: unknown flag '--wrokers'; did you mean '--workers'? `weir run --help` lists all");
+  EXPECT_EQ(refused({"frobnicate"}), "weir: unknown command 'frobnicate'; `weir --help` lists all");
+  // What is known but wrong is told as before.
+  EXPECT_THAT(refused({"run"}), HasSubstr("job is required"));
+}
+
 }  // namespace
 }  // namespace weir

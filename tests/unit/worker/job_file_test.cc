@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace weir {
 namespace {
@@ -244,9 +247,30 @@ TEST(JobFile, TextThatIsNotYamlIsRefusedWithItsLine) {
 }
 
 TEST(JobFile, AMissingFileIsNamed) {
-  EXPECT_THAT(ReadJobFile("/nowhere/job.yaml", {}).status(),
-              HasStatus(absl::StatusCode::kNotFound,
-                        "/nowhere/job.yaml: no such job file, or it cannot be read"));
+  EXPECT_THAT(
+      ReadJobFile("/nowhere/job.yaml", {}).status(),
+      HasStatus(absl::StatusCode::kNotFound,
+                "/nowhere/job.yaml: the job file cannot be read: No such file or directory"));
+}
+
+TEST(JobFile, AnOptimizerWithoutKindHasTheNearestOneNamed) {
+  EXPECT_EQ(MessageOf("sgd: {learning_rate: 1e-3, momentum: 0.9}", "adma: {learning_rate: 1e-3}"),
+            "job.yaml:9: optimizers.adma: \"kind\" is missing, and the name is not itself one of "
+            "sgd, adagrad, rmsprop, adam, adamw; did you mean \"adam\"?");
+}
+
+TEST(JobFile, AFolderAndAnEmptyFileAreToldApartFromAMissingOne) {
+  const TempFolder folder;
+  EXPECT_THAT(ReadJobFile(folder.path(), {}).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument,
+                        absl::StrCat(folder.path(), ": is a folder; give the job file in it, as ",
+                                     folder.path(), "/job.yaml")));
+  const std::string empty = folder / "empty.yaml";
+  std::ofstream(empty).close();
+  EXPECT_THAT(
+      ReadJobFile(empty, {}).status(),
+      HasStatus(absl::StatusCode::kInvalidArgument,
+                absl::StrCat(empty, ": the job file is empty; docs/job-file.md shows one")));
 }
 
 TEST(JobFile, AnOverrideReplacesOrAddsOneValue) {
