@@ -11,6 +11,7 @@
 #include "cli/exit_code.h"
 #include "cli/human.h"
 #include "cli/loss_curve.h"
+#include "cli/past_run.h"
 #include "cli/reports.h"
 #include "cli/run_summary.h"
 #include "cli/text_file.h"
@@ -68,22 +69,38 @@ absl::Status JobRun::BringUp() {
     console_.Line(absl::StrCat("On the ", options_.coordinator_is_local ? "local " : "",
                                "cluster of the coordinator at ", coordinator_, "."));
   } else {
-    cluster_ = std::make_unique<LocalCluster>(
-        LocalCluster::Options{.program_folder = options_.program_folder,
-                              .data_folder = folder_.path() + "/cluster",
-                              .logs_folder = logs,
-                              .servers = options_.servers,
-                              .log_level = options_.log_level,
-                              .clock = options_.clock,
-                              .say = [this](const auto& text) { console_.Line(text); }},
-        *group_);
-    WEIR_RETURN_IF_ERROR(cluster_->Start());
-    coordinator_ = cluster_->coordinator();
-    console_.Line(absl::StrCat("Started a coordinator at ", coordinator_, " and ",
-                               HumanCount(options_.servers, "server"), "."));
+    WEIR_RETURN_IF_ERROR(StartCluster());
   }
   WEIR_ASSIGN_OR_RETURN(
       client_, CoordinatorClient::Create({.address = coordinator_, .clock = options_.clock}));
+  return absl::OkStatus();
+}
+
+absl::Status JobRun::StartCluster() {
+  const std::string folder = ClusterFolder(folder_.path());
+  absl::StatusOr<std::unique_ptr<LocalLock>> lock = LocalLock::Take(folder);
+  if (absl::IsAlreadyExists(lock.status())) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "another run of ", job_.name, " is at work in ", folder_.path(), "; `weir jobs --run-dir ",
+        folder_.path(), "` shows it, --runs takes another folder"));
+  }
+  WEIR_RETURN_IF_ERROR(lock.status());
+  lock_ = *std::move(lock);
+  cluster_ = std::make_unique<LocalCluster>(
+      LocalCluster::Options{.program_folder = options_.program_folder,
+                            .data_folder = folder,
+                            .logs_folder = folder_.path() + "/logs",
+                            .servers = options_.servers,
+                            .log_level = options_.log_level,
+                            .clock = options_.clock,
+                            .say = [this](const auto& text) { console_.Line(text); }},
+      *group_);
+  WEIR_RETURN_IF_ERROR(cluster_->Start());
+  coordinator_ = cluster_->coordinator();
+  // For `weir jobs --run-dir` and its like.
+  WEIR_RETURN_IF_ERROR(WriteTextFile(LocalStatePath(folder), LocalStateToJson(cluster_->State())));
+  console_.Line(absl::StrCat("Started a coordinator at ", coordinator_, " and ",
+                             HumanCount(options_.servers, "server"), "."));
   return absl::OkStatus();
 }
 
@@ -273,6 +290,7 @@ absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job, const Ve
     facts.servers = job->view().shard_map().servers_size();
   }
   for (const auto& worker : workers_) facts.replaced_workers += worker.second.replacements;
+  if (!facts.checkpoint.empty()) facts.list_checkpoints = ListCommand();
   if (cluster_) {
     if (!facts.checkpoint.empty()) {
       facts.manifest = absl::StrCat(folder_.path(), "/cluster/coordinator/checkpoints/", job_.name,
@@ -294,6 +312,15 @@ absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job, const Ve
     console_.Line(absl::StrCat("failed: ", verdict.failure, "; logs: ", folder_.path(), "/logs"));
   }
   return absl::OkStatus();
+}
+
+// Lists this run's checkpoints.
+std::string JobRun::ListCommand() const {
+  const std::string list = "weir checkpoint list ";
+  if (cluster_) return absl::StrCat(list, "--run-dir ", folder_.path());
+  return absl::StrCat(
+      list, job_.name,
+      options_.coordinator_is_local ? "" : absl::StrCat(" --coordinator ", coordinator_));
 }
 
 absl::Status JobRun::WriteResult(RunFacts& facts) {

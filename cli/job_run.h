@@ -63,6 +63,7 @@ class JobRun {
   };
 
   absl::Status BringUp();
+  absl::Status StartCluster();
   absl::Status AskBefore();
   bool IsOfThisRun(const v1::JobStatus& job) const;
   absl::Status StartWorker(int rank);
@@ -78,6 +79,7 @@ class JobRun {
   Verdict Judge(const absl::StatusOr<v1::JobStatus>& job, const absl::Status& supervised) const;
   Verdict Failure(const absl::StatusOr<v1::JobStatus>& job) const;
   absl::Status Conclude(const absl::StatusOr<v1::JobStatus>& job, const Verdict& verdict);
+  std::string ListCommand() const;
   absl::Status WriteResult(RunFacts& facts);
 
   const Options options_;
@@ -85,6 +87,7 @@ class JobRun {
   const absl::Time start_;
   ResolvedJob job_;
   RunFolder folder_;
+  std::unique_ptr<LocalLock> lock_;  // of the cluster's folder, where the run has its own
   std::unique_ptr<ProcessGroup> group_;
   std::unique_ptr<LocalCluster> cluster_;  // null: it was there
   std::unique_ptr<CoordinatorClient> client_;

@@ -101,6 +101,17 @@ absl::Status LocalCluster::Tend() {
   return absl::OkStatus();
 }
 
+LocalState LocalCluster::State() const {
+  LocalState state{.coordinator = coordinator(), .processes = {}};
+  for (const Process& process : processes_) {
+    state.processes.push_back({.name = process.name,
+                               .address = process.address,
+                               .pid = group_.Pid(process.name),
+                               .restarts = process.restarts});
+  }
+  return state;
+}
+
 std::vector<std::string> LocalCluster::Stop() {
   stopping_ = true;
   std::vector<std::string> servers;

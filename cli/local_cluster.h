@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "cli/local_state.h"
 #include "cli/process_group.h"
 #include "common/clock.h"
 
@@ -59,6 +60,7 @@ class LocalCluster {
   std::vector<std::string> Stop();
 
   const std::string& coordinator() const { return processes_.front().address; }
+  LocalState State() const;
   const std::vector<Process>& processes() const { return processes_; }
 
  private:

@@ -30,6 +30,10 @@ std::string LockPath(const std::string& folder) {
 
 }  // namespace
 
+std::string LocalStatePath(const std::string& folder) {
+  return folder + "/cluster.json";
+}
+
 std::string LocalStateToJson(const LocalState& state) {
   json processes = json::array();
   for (const LocalState::Process& process : state.processes) {

@@ -12,7 +12,8 @@
 
 namespace weir {
 
-// The cluster of `weir local up` as its supervisor writes it down: <folder>/cluster.json.
+// A cluster on this machine as its supervisor, `weir local` or a run, writes it down:
+// <folder>/cluster.json.
 struct LocalState {
   struct Process {
     std::string name;
@@ -24,6 +25,7 @@ struct LocalState {
   std::vector<Process> processes;
 };
 
+std::string LocalStatePath(const std::string& folder);
 std::string LocalStateToJson(const LocalState& state);
 // Errors: InvalidArgument - not such a file.
 absl::StatusOr<LocalState> LocalStateFromJson(const std::string& json);

@@ -34,9 +34,6 @@ constexpr absl::Duration kUpTimeout = absl::Seconds(90);
 constexpr absl::Duration kDownTimeout = absl::Seconds(60);
 constexpr absl::Duration kLook = absl::Milliseconds(20);
 
-std::string StatePath(const std::string& folder) {
-  return folder + "/cluster.json";
-}
 // Where the coordinator has served last, for the next one.
 std::string AddressPath(const std::string& folder) {
   return folder + "/coordinator.address";
@@ -45,22 +42,11 @@ std::string WordsPath(const std::string& folder) {
   return folder + "/supervisor.log";
 }
 
-LocalState StateOf(const LocalCluster& cluster, const ProcessGroup& group) {
-  LocalState state{.coordinator = cluster.coordinator(), .processes = {}};
-  for (const LocalCluster::Process& process : cluster.processes()) {
-    state.processes.push_back({.name = process.name,
-                               .address = process.address,
-                               .pid = group.Pid(process.name),
-                               .restarts = process.restarts});
-  }
-  return state;
-}
-
 // Rewrites cluster.json where it would change.
 absl::Status WriteState(const std::string& folder, const std::string& json, std::string& last) {
   if (json == last) return absl::OkStatus();
   last = json;
-  return WriteTextFile(StatePath(folder), json);
+  return WriteTextFile(LocalStatePath(folder), json);
 }
 
 // A session leader of its own, child of nobody: it outlives this process and its terminal. Runs
@@ -173,13 +159,13 @@ absl::Status SuperviseLocalCluster(const LocalOptions& options, const Clock& clo
   std::string written;
   absl::Status status;
   while (status.ok() && stop_requests() == 0) {
-    status = WriteState(options.state_folder, LocalStateToJson(StateOf(cluster, group)), written);
+    status = WriteState(options.state_folder, LocalStateToJson(cluster.State()), written);
     if (!status.ok()) break;
     group.Poll(absl::Milliseconds(200));
     status = cluster.Tend();
   }
   cluster.Stop();
-  const absl::Status removed = FileSystem::Real().RemoveFile(StatePath(options.state_folder));
+  const absl::Status removed = FileSystem::Real().RemoveFile(LocalStatePath(options.state_folder));
   return status.ok() ? removed : status;
 }
 
@@ -192,8 +178,8 @@ absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
   WEIR_RETURN_IF_ERROR(files.CreateFolder(options.state_folder));
   if (!LocalLock::Holder(options.state_folder)) {
     // Of a supervisor that was killed.
-    if (files.Exists(StatePath(options.state_folder))) {
-      WEIR_RETURN_IF_ERROR(files.RemoveFile(StatePath(options.state_folder)));
+    if (files.Exists(LocalStatePath(options.state_folder))) {
+      WEIR_RETURN_IF_ERROR(files.RemoveFile(LocalStatePath(options.state_folder)));
     }
     WEIR_RETURN_IF_ERROR(StartSupervisor(options));
   }
@@ -203,7 +189,7 @@ absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
     absl::SleepFor(kLook);
     const bool held_before =
         std::exchange(held, LocalLock::Holder(options.state_folder).has_value());
-    if (held && files.Exists(StatePath(options.state_folder))) {
+    if (held && files.Exists(LocalStatePath(options.state_folder))) {
       return ReadLocalState(options.state_folder);
     }
     // It has ended, or never came so far as to take the lock.
@@ -230,7 +216,7 @@ absl::StatusOr<LocalState> ReadLocalState(const std::string& state_folder) {
   if (!LocalLock::Holder(state_folder)) {
     return absl::NotFoundError("no local cluster runs; `weir local up` starts one");
   }
-  WEIR_ASSIGN_OR_RETURN(const std::string json, ReadTextFile(StatePath(state_folder)));
+  WEIR_ASSIGN_OR_RETURN(const std::string json, ReadTextFile(LocalStatePath(state_folder)));
   return LocalStateFromJson(json);
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/local_supervisor.h"
+#include "cli/past_run.h"
 #include "cli/reports.h"
 #include "common/clock.h"
 #include "common/status_macros.h"
@@ -24,12 +25,23 @@ std::string AddressOf(const Query& query) {
 
 // One call on a connection of its own.
 template <typename Request, typename Reply>
+absl::StatusOr<Reply> AskAt(const std::string& address, const Query& query,
+                            CoordinatorClient::Method<Request, Reply> method,
+                            const Request& request) {
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorClient> client,
+                        CoordinatorClient::Create({.address = address, .clock = &Clock::Real()}));
+  return client->Call(method, request, Clock::Real().Now() + absl::Seconds(query.timeout_seconds));
+}
+
+template <typename Request, typename Reply>
 absl::StatusOr<Reply> Ask(const Query& query, CoordinatorClient::Method<Request, Reply> method,
                           const Request& request) {
-  WEIR_ASSIGN_OR_RETURN(
-      const std::unique_ptr<CoordinatorClient> client,
-      CoordinatorClient::Create({.address = AddressOf(query), .clock = &Clock::Real()}));
-  return client->Call(method, request, Clock::Real().Now() + absl::Seconds(query.timeout_seconds));
+  if (query.run_folder.empty()) return AskAt(AddressOf(query), query, method, request);
+  const auto running = ReadLocalState(ClusterFolder(query.run_folder));
+  if (running.ok()) return AskAt(running->coordinator, query, method, request);
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<PastRun> past,
+                        PastRun::Open(query.program_folder, query.run_folder));
+  return AskAt(past->coordinator(), query, method, request);
 }
 
 template <typename Reply, typename Report>

@@ -10,14 +10,17 @@
 namespace weir {
 
 struct Query {
-  std::string coordinator;   // HOST:PORT; empty: the local cluster's, else the default port here
-  std::string state_folder;  // of the local cluster
+  std::string coordinator;      // HOST:PORT; empty: the local cluster's, else the default port here
+  std::string state_folder;     // of the local cluster
+  std::string run_folder = {};  // of a run with its own cluster, which is asked; empty: none
+  std::string program_folder = {};  // of the coordinator of a run that has ended
   double timeout_seconds = 5;
   bool json = false;
 };
 
 // Each returns what is to be printed.
-// Errors: Unavailable - no coordinator answers, with its address; NotFound - no such job.
+// Errors: Unavailable - no coordinator answers, with its address; NotFound - no such job, or no
+// such run.
 absl::StatusOr<std::string> QueryStatus(const Query& query);
 // Without a name: all jobs.
 absl::StatusOr<std::string> QueryJobs(const Query& query, const std::string& job);

@@ -67,6 +67,7 @@ absl::StatusOr<std::string> SummaryJson(const std::string& worker_summary, const
   summary["restarted_daemons"] = facts.restarted_daemons;
   summary["replaced_workers"] = facts.replaced_workers;
   if (!facts.checkpoint.empty()) summary["checkpoint"] = facts.checkpoint;
+  if (!facts.list_checkpoints.empty()) summary["list_checkpoints"] = facts.list_checkpoints;
   if (!facts.manifest.empty()) summary["checkpoint_manifest"] = facts.manifest;
   summary["wall_seconds"] = absl::ToDoubleSeconds(facts.wall);
   summary["folder"] = facts.folder;
@@ -101,6 +102,7 @@ absl::StatusOr<std::string> SummaryText(const std::string& summary_json) {
   }
   line("incidents", Incidents(summary));
   line("checkpoint", Text(summary, "checkpoint"));
+  line("list all", Text(summary, "list_checkpoints"));
   line("its manifest", Text(summary, "checkpoint_manifest"));
   line("loss curve", Text(summary, "loss_curve"));
   line("run folder", Text(summary, "folder"));

@@ -17,8 +17,9 @@ struct RunFacts {
   int workers = 0;
   int restarted_daemons = 0;
   int replaced_workers = 0;
-  std::string checkpoint = {};  // newest committed; empty: none
-  std::string manifest = {};    // path of its manifest, where that is on this machine
+  std::string checkpoint = {};        // newest committed; empty: none
+  std::string list_checkpoints = {};  // the command that lists them
+  std::string manifest = {};          // path of its manifest, where that is on this machine
   absl::Duration wall = {};
   std::string folder = {};      // of the run
   std::string loss_curve = {};  // path of the picture; empty: none

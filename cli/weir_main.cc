@@ -167,8 +167,14 @@ void AddLocal(CLI::App& app, Flags& flags, int& code) {
 void AddQueries(CLI::App& app, Flags& flags, int& code) {
   const auto add = [&](CLI::App* parent, const char* name, const char* text) {
     CLI::App* command = parent->add_subcommand(name, text);
-    command->add_option("--coordinator", flags.query.coordinator,
-                        "HOST:PORT; else that of `weir local up`, else 127.0.0.1:4660");
+    CLI::Option* coordinator =
+        command->add_option("--coordinator", flags.query.coordinator,
+                            "HOST:PORT; else that of `weir local up`, else 127.0.0.1:4660");
+    command
+        ->add_option(
+            "--run-dir", flags.query.run_folder,
+            "Folder of a run with its own cluster (runs/NAME): asks that, also after its end")
+        ->excludes(coordinator);
     command->add_option("--state", flags.query.state_folder, "State folder of the local cluster")
         ->capture_default_str();
     command->add_option("--timeout", flags.query.timeout_seconds, "Seconds to wait for an answer")
@@ -204,6 +210,7 @@ int main(int argc, char** argv) {
   flags.local.state_folder = DefaultStateFolder();
   flags.local.program_folder = ProgramFolder();
   flags.query.state_folder = flags.local.state_folder;
+  flags.query.program_folder = flags.local.program_folder;
   int code = 0;
   AddRun(app, flags, code);
   AddLocal(app, flags, code);

@@ -67,6 +67,16 @@ class RunTest : public ::testing::Test {
 
   void WriteJob(const std::string& text) { WEIR_ASSERT_OK(WriteTextFile(job_, text)); }
 
+  // Another command of weir, to its end.
+  Answer Weir(const std::vector<std::string>& arguments) {
+    auto weir =
+        ChildProcess::Start({.program = ProcessCluster::Program("weir"), .arguments = arguments});
+    EXPECT_THAT(weir, IsOk());
+    const auto ended = (*weir)->WaitFor(kLong);
+    EXPECT_TRUE(ended) << absl::StrJoin(arguments, " ");
+    return {ended ? ended->code : -1, absl::StrJoin((*weir)->ReadLines(), "\n")};
+  }
+
   std::unique_ptr<ChildProcess> Start(std::vector<std::string> flags) {
     std::vector<std::string> arguments = {
         "run", job_, "--runs", folder_ + "/runs", "--state", folder_ + "/local"};
@@ -218,6 +228,44 @@ TEST_F(RunTest, AJobGoesOnFromItsNewestCheckpointOrFromTheOneThatIsNamed) {
   const Answer unknown = run("00000099-1", "4");
   EXPECT_EQ(unknown.code, 3) << unknown.output;
   EXPECT_THAT(unknown.output, HasSubstr("00000099-1"));
+}
+
+TEST_F(RunTest, ARunsOwnClusterCanBeAskedAfterItsEndAndTheEndSaysHow) {
+  const Answer run = Run({"--workers", "1", "--set", "epochs=1"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  const std::string folder = folder_ + "/runs/tiny";
+  EXPECT_THAT(run.output, HasSubstr("weir checkpoint list --run-dir " + folder + "\n"));
+  const std::string id = Summary().value("checkpoint", "");
+  const Answer list = Weir({"checkpoint", "list", "--run-dir", folder});
+  EXPECT_EQ(list.code, 0) << list.output;
+  EXPECT_THAT(list.output, AllOf(HasSubstr("tiny"), HasSubstr(id)));
+  EXPECT_THAT(Weir({"jobs", "tiny", "--run-dir", folder}).output, HasSubstr("finished"));
+  EXPECT_THAT(Weir({"status", "--run-dir", folder}).output, HasSubstr("finished"));
+
+  const Answer none = Weir({"jobs", "--run-dir", folder_ + "/runs/other"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.output, HasSubstr("no folder of a run that had a cluster of its own"));
+}
+
+TEST_F(RunTest, ARunThatIsGoingOnCanBeAskedAndASecondOneInItsFolderIsRefused) {
+  const auto weir = Start({"--set", "epochs=100000"});
+  const std::string folder = folder_ + "/runs/tiny";
+  const absl::Time deadline = absl::Now() + kLong;
+  std::string jobs;
+  while (!absl::StrContains(jobs, "running") && absl::Now() < deadline) {
+    ASSERT_FALSE(weir->WaitFor(absl::Milliseconds(50))) << absl::StrJoin(weir->ReadLines(), "\n");
+    jobs = std::filesystem::exists(folder + "/cluster/cluster.json")
+               ? Weir({"jobs", "--run-dir", folder}).output
+               : "";
+  }
+  EXPECT_THAT(jobs, HasSubstr("running"));
+  const Answer second = Run({});
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.output, HasSubstr("another run of tiny is at work in " + folder));
+  weir->Signal(SIGINT);
+  const auto ended = weir->WaitFor(absl::Seconds(60));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->code, 130) << absl::StrJoin(weir->ReadLines(), "\n");
 }
 
 TEST_F(RunTest, AJobFileWithATypoIsRefusedBeforeAnythingStarts) {
