@@ -88,7 +88,17 @@ std::string CheckpointSaver::Describe() const {
   return "";
 }
 
+// Of members that have reported we know it; of those that never do we do not.
+bool CheckpointSaver::NothingTrained() const {
+  if (!has_news_) return true;
+  const v1::ResumePoint& resume = job_.view().resume();
+  const bool reported = job_.StepsDone() > resume.step() || job_.ExamplesDone() > resume.examples();
+  return reported && !job_.roster().Members().empty() && job_.StepsDone() == base_steps_ &&
+         job_.ExamplesDone() == base_examples_;
+}
+
 bool CheckpointSaver::IsDue(const Turn& turn) const {
+  if (NothingTrained()) return false;
   const v1::Extent& every = job_.spec().checkpoint().every();
   const uint64_t examples = job_.ExamplesDone() - std::min(job_.ExamplesDone(), base_examples_);
   switch (every.unit_case()) {
@@ -107,7 +117,12 @@ bool CheckpointSaver::IsDue(const Turn& turn) const {
   return false;
 }
 
-void CheckpointSaver::Rebase(absl::Time now) {
+void CheckpointSaver::NoteMembers() {
+  if (!job_.roster().Members().empty()) has_news_ = news_since_cut_ = true;
+}
+
+void CheckpointSaver::Rebase(absl::Time now, bool saved) {
+  has_news_ = !saved;
   base_steps_ = job_.StepsDone();
   base_examples_ = job_.ExamplesDone();
   base_time_ = now;
@@ -118,6 +133,7 @@ void CheckpointSaver::Tick(Turn& turn) {
     return absl::StrCat("the checkpoint of job '", job_.name(), "' still waits for ", Describe());
   };
   waiters_.Expire(still_waits, turn);
+  NoteMembers();
   if (phase_ == Phase::kCutting && waiting_for_change_ && job_.change() == nullptr) {
     CutAtStep(turn);
   } else if (phase_ == Phase::kCutting && !unmarked_.empty() && turn.now() >= marks_deadline_) {
@@ -164,6 +180,7 @@ void CheckpointSaver::OnBegun(const absl::StatusOr<std::string>& id, Turn& turn)
 
 void CheckpointSaver::Cut(Turn& turn) {
   phase_ = Phase::kCutting;
+  news_since_cut_ = false;
   cut_ = job_.NextCut();
   marks_.clear();
   consumed_.clear();
@@ -310,7 +327,8 @@ void CheckpointSaver::OnCommitted(const absl::Status& status, Turn& turn) {
   phase_ = Phase::kIdle;
   failures_ = 0;
   retry_at_ = absl::InfinitePast();
-  Rebase(turn.now());
+  Rebase(turn.now(), /*saved=*/!news_since_cut_);
+  NoteMembers();
   Prune(turn);
   if (!waiters_.empty()) Start(turn);
 }
@@ -370,6 +388,7 @@ void CheckpointSaver::Fail(const absl::Status& why, Turn& turn) {
 }
 
 void CheckpointSaver::OnMemberGone(Turn& turn) {
+  has_news_ = news_since_cut_ = true;
   // Marks of the dead cannot come, and what it had pushed after them is unknown.
   if (phase_ == Phase::kCutting && !IsSync(job_.spec())) {
     Fail(absl::AbortedError("a worker has gone while the cut was marked"), turn);

@@ -46,19 +46,24 @@ class CheckpointSaver {
   void Tick(Turn& turn);
   // What is under way cannot be completed: it is tried again.
   void OnMemberGone(Turn& turn);
-  // A new attempt begins, or a restarted coordinator goes on: intervals count from here.
-  void Rebase(absl::Time now);
+  // A new attempt begins, or a restarted coordinator goes on: intervals count from here. `saved`:
+  // what there is, is in a checkpoint.
+  void Rebase(absl::Time now, bool saved);
   // A rollback: what is under way is over; who waits still waits.
   void Interrupt(const absl::Status& why, Turn& turn);
   // The job has ended.
   void End(const absl::Status& why, Turn& turn);
   // A change of members must wait.
   bool cutting() const { return phase_ == Phase::kCutting; }
+  // There have been members since the cut of the newest checkpoint: they may have trained.
+  bool has_news() const { return has_news_; }
 
  private:
   enum class Phase { kIdle, kBeginning, kCutting, kSaving, kCommitting };
 
   bool IsDue(const Turn& turn) const;
+  bool NothingTrained() const;
+  void NoteMembers();
   bool StillJoinable() const;
   std::string Describe() const;
   void Start(Turn& turn);
@@ -94,6 +99,8 @@ class CheckpointSaver {
   CheckpointWaiters waiters_;
   int failures_ = 0;  // in a row
   absl::Time retry_at_ = absl::InfinitePast();
+  bool has_news_ = true;
+  bool news_since_cut_ = true;  // of the one under way
   // Since the last one, or where this began.
   uint64_t base_steps_ = 0;
   uint64_t base_examples_ = 0;

@@ -71,7 +71,7 @@ CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobRecord& r
   barriers_.Load(record);
   torn_pushes_.Load(record);
   if (ranges_ && ranges) ranges_->Load(*ranges);
-  saver_.Rebase(turn.now());
+  saver_.Rebase(turn.now(), /*saved=*/false);
   if (!live()) return;
   // A join that was under way may be in force at a server: what we say now is newer, and without
   // the newcomers.
@@ -151,6 +151,10 @@ void CoordinatedJob::Finish(Turn& turn) {
 
 absl::Status CoordinatedJob::Heartbeat(const v1::HeartbeatRequest& request, const Turn& turn) {
   return roster_.Heartbeat(request.incarnation(), request.step(), turn.now());
+}
+
+absl::Status CoordinatedJob::CheckWorkersLive(uint64_t newcomer, const Turn& turn) {
+  return roster_.CheckAllLive(newcomer, turn.now());
 }
 
 void CoordinatedJob::NoteDeparture(const v1::Departure& departure) {

@@ -79,11 +79,18 @@ class CoordinatedJob {
   const std::string& name() const { return view_.name(); }
   const v1::JobSpec& spec() const { return view_.spec(); }
   bool live() const;
-  bool finished() const { return view_.state() == v1::JOB_STATE_FINISHED; }
   uint64_t created_unix_ms() const { return created_unix_ms_; }
   uint64_t finished_unix_ms() const { return finished_unix_ms_; }
   // No worker is left.
   bool abandoned() const { return roster_.empty(); }
+  bool HasWorker(uint64_t worker) const { return roster_.Find(worker) != nullptr; }
+  // Errors: Unavailable - one of its workers may be dead: Roster::CheckAllLive.
+  absl::Status CheckWorkersLive(uint64_t newcomer, const Turn& turn);
+  // Of a run that has ended. Errors: FailedPrecondition - it has something that a fresh run would
+  // push out; names what to say to go on from it or to begin anew.
+  absl::Status CheckMayBeForgotten() const;
+  // What it has trained is in the servers' memory, or in a checkpoint from which it goes on.
+  bool HoldsProgress() const;
   SharedWatchEvent Event() const;
   v1::JobStatus Status(absl::Time now) const;
   uint64_t BytesOn(const std::string& server) const;
@@ -149,6 +156,7 @@ class CoordinatedJob {
   absl::StatusOr<SharedManifest> FirstSource() const;
   absl::Status Place(const v1::Manifest* source);
   void BeginAttempt(const SharedManifest& source, Turn& turn);
+  std::string PassedOver() const;
   void StartRanges(const v1::Manifest* source);
   void Rollback(const std::string& why, Turn& turn);
   void SendRestores(Turn& turn);
@@ -182,11 +190,11 @@ class CoordinatedJob {
   int admit_failures_ = 0;
   uint64_t admitting_version_ = 0;  // of the view in the CommitStep of a join
   uint64_t admitting_generation_ = 0;
-  uint64_t undone_from_ = 0;          // steps done before the rollback that is being carried out
-  SharedManifest source_;             // of the present attempt
-  std::set<std::string> damaged_;     // checkpoints that could not be restored
-  std::set<std::string> unrestored_;  // servers that have not restored yet, by name
-  std::map<std::string, uint64_t> bytes_on_;  // by server
+  uint64_t undone_from_ = 0;  // steps done before the rollback that is being carried out
+  SharedManifest source_;     // of the present attempt
+  std::map<std::string, std::string> damaged_;  // checkpoints that could not be restored, and why
+  std::set<std::string> unrestored_;            // servers that have not restored yet, by name
+  std::map<std::string, uint64_t> bytes_on_;    // by server
 
   bool view_changed_ = false;
   bool record_changed_ = false;

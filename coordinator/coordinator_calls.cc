@@ -28,6 +28,48 @@ absl::Status CheckWorker(const v1::RegisterRequest& request, const std::string& 
   return CheckJobSpec(request.spec());
 }
 
+bool NamesCheckpoint(const v1::JobSpec& spec) {
+  return !spec.resume().empty() && spec.resume() != "latest" && spec.resume() != "auto";
+}
+
+// What a run is asked to do now is no part of what the job is.
+v1::JobSpec JobOf(v1::JobSpec spec) {
+  spec.clear_resume();
+  spec.clear_replace();
+  return spec;
+}
+
+bool AskAlike(const v1::JobSpec& a, const v1::JobSpec& b) {
+  return a.resume() == b.resume() && a.replace() == b.replace();
+}
+
+// Whether who asks for this wants another run than the live one of the same job. Workers that come
+// back one by one repeat their request: it has been met by the run that it began.
+bool BeginsAnew(const CoordinatedJob& live, const v1::JobSpec& spec) {
+  if (spec.replace()) return true;
+  if (NamesCheckpoint(spec)) return spec.resume() != live.spec().resume();
+  return !spec.resume().empty() && live.abandoned() && !live.HoldsProgress();
+}
+
+absl::Status LiveWithOtherSpec(const CoordinatedJob& live, const MessageDifference& difference) {
+  const std::string differs = absl::StrCat(difference.key, " is ", difference.left, " there and ",
+                                           difference.right, " here");
+  if (!live.abandoned()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job '", live.name(), "' is live with another specification: ", differs));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "job '", live.name(), "' has no workers, but is live with another specification (", differs,
+      "); end it with `weir stop ", live.name(),
+      "`, which saves a checkpoint to go on from, or say replace: true to begin anew"));
+}
+
+absl::Status StillRuns(const CoordinatedJob& live) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("job '", live.name(), "' is being trained by ", live.view().members_size(),
+                   " workers; end it first with `weir stop ", live.name(), "`"));
+}
+
 }  // namespace
 
 void Coordinator::RegisterServer(const v1::RegisterServerRequest& request,
@@ -79,20 +121,16 @@ CoordinatedJob* Coordinator::Newest(const std::string& name) {
 }
 
 absl::Status Coordinator::CheckName(const v1::JobSpec& spec) {
-  const CoordinatedJob* former = Newest(spec.name());
-  const bool finished = former != nullptr && former->finished();
-  if (finished && !spec.replace() && spec.resume().empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job '", spec.name(),
-                     "' has finished; choose another name, say resume: latest to train on "
-                     "from its checkpoint, or replace: true to start afresh"));
+  if (const CoordinatedJob* former = Newest(spec.name());
+      former != nullptr && !spec.replace() && spec.resume().empty()) {
+    WEIR_RETURN_IF_ERROR(former->CheckMayBeForgotten());
   }
   const auto& checkpoints = *context_->checkpoints;
   if (spec.resume() == "latest" && checkpoints.List(spec.name()).empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("resume: job '", spec.name(), "' has no checkpoint"));
   }
-  if (!spec.resume().empty() && spec.resume() != "latest" && spec.resume() != "auto") {
+  if (NamesCheckpoint(spec)) {
     const absl::Status found = checkpoints.Find(spec.name(), spec.resume()).status();
     if (!found.ok()) {
       return absl::FailedPreconditionError(absl::StrCat("resume: ", found.message()));
@@ -105,22 +143,20 @@ absl::StatusOr<CoordinatedJob*> Coordinator::FindOrStart(const v1::RegisterReque
                                                          Turn& turn) {
   const v1::JobSpec& spec = request.spec();
   if (CoordinatedJob* live = Live(spec.name()); live != nullptr) {
-    const auto difference = FirstDifference(live->spec(), spec);
-    if (!difference) return live;
+    if (live->HasWorker(request.worker())) return live;
+    const auto difference = FirstDifference(JobOf(live->spec()), JobOf(spec));
+    if (difference && !spec.replace()) return LiveWithOtherSpec(*live, *difference);
+    if (!difference && !BeginsAnew(*live, spec)) return live;
     if (!live->abandoned()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "job '", spec.name(), "' is live with another specification: ", difference->key, " is ",
-          difference->left, " there and ", difference->right, " here"));
+      WEIR_RETURN_IF_ERROR(live->CheckWorkersLive(request.worker(), turn));
+      if (!difference && AskAlike(live->spec(), spec)) return live;
+      return StillRuns(*live);
     }
-    if (!spec.replace()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "job '", spec.name(), "' has no workers, but is live with another specification (",
-          difference->key, " is ", difference->left, " there and ", difference->right,
-          " here); stop it, or say replace: true"));
-    }
+    WEIR_RETURN_IF_ERROR(CheckName(spec));
     live->End(v1::JOB_STATE_FAILED, "replaced by a new run", turn);
+  } else {
+    WEIR_RETURN_IF_ERROR(CheckName(spec));
   }
-  WEIR_RETURN_IF_ERROR(CheckName(spec));
   uint64_t run_id = options_.random();
   while (run_id == 0 || jobs_.count(run_id) > 0) run_id = options_.random();
   LogLater(turn, spdlog::level::info, "job begins job={} run={:016x}", spec.name(), run_id);

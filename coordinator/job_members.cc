@@ -35,7 +35,10 @@ absl::StatusOr<v1::RegisterReply> CoordinatedJob::Register(const v1::RegisterReq
                                                            Turn& turn) {
   const bool known = roster_.Find(request.worker()) != nullptr;
   if (view_.stop() && !known) {
-    return absl::FailedPreconditionError(absl::StrCat("job '", name(), "' is being stopped"));
+    const std::string stopping = absl::StrCat("job '", name(), "' is being stopped");
+    // Saved: then it has ended, and can be resumed.
+    return roster_.empty() ? absl::UnavailableError(stopping)
+                           : absl::FailedPreconditionError(stopping);
   }
   const uint64_t slowest = roster_.lowest_step();  // of those before it
   WEIR_ASSIGN_OR_RETURN(const uint32_t rank, roster_.Add(request.worker(), request.wanted_rank(),
@@ -47,6 +50,7 @@ absl::StatusOr<v1::RegisterReply> CoordinatedJob::Register(const v1::RegisterReq
   reply.set_heartbeat_ms(absl::ToInt64Milliseconds(context_.heartbeat));
   reply.set_term(context_.term);
   if (known) return reply;
+  if (orphaned_at_ != absl::InfiniteFuture()) ChangeView().clear_message();  // that it is one
   LogLater(turn, spdlog::level::info, "worker registers job={} rank={} worker={:016x} host={}",
            name(), rank, request.worker(), request.host());
   orphaned_at_ = absl::InfiniteFuture();

@@ -141,10 +141,16 @@ absl::StatusOr<SharedManifest> CoordinatedJob::ChooseSource() const {
   }
   if (!damaged_.empty()) {
     return absl::DataLossError(absl::StrCat("no intact checkpoint of job '", name(),
-                                            "' is left; the newest, ", *damaged_.rbegin(),
-                                            ", is damaged"));
+                                            "' is left; the newest, ", damaged_.rbegin()->first,
+                                            ", is damaged: ", damaged_.rbegin()->second));
   }
   return SharedManifest();
+}
+
+bool CoordinatedJob::HoldsProgress() const {
+  if (view_.state() == v1::JOB_STATE_RUNNING) return true;
+  const absl::StatusOr<SharedManifest> source = ChooseSource();
+  return source.ok() && *source != nullptr;
 }
 
 absl::Status CoordinatedJob::Place(const v1::Manifest* source) {
@@ -206,6 +212,23 @@ void CoordinatedJob::BeginAttempt(const SharedManifest& source, Turn& turn) {
   LogLater(turn, spdlog::level::info,
            "attempt begins job={} attempt={} checkpoint={} step={} lost_steps={}", name(),
            view_.attempt(), resume.checkpoint_id(), resume.step(), resume.lost_steps());
+}
+
+// "; 00000012-2 is damaged: ...", of those that would have been taken before the present one.
+std::string CoordinatedJob::PassedOver() const {
+  std::string passed_over;
+  if (view_.attempt() == 1 && spec().resume() != "auto") return passed_over;
+  for (const auto& manifest : context_.checkpoints->List(name())) {
+    if (!manifest.ok()) {
+      absl::StrAppend(&passed_over, "; ", manifest.status().message());
+      continue;
+    }
+    if (source_ != nullptr && (*manifest)->id() == source_->id()) break;
+    const auto damaged = damaged_.find((*manifest)->id());
+    if (damaged == damaged_.end()) continue;
+    absl::StrAppend(&passed_over, "; ", damaged->first, " is damaged: ", damaged->second);
+  }
+  return passed_over;
 }
 
 void CoordinatedJob::StartRanges(const v1::Manifest* source) {
@@ -277,10 +300,15 @@ void CoordinatedJob::Run(Turn& turn) {
   LogLater(turn, spdlog::level::info, "job runs job={} attempt={} workers={}", name(),
            view_.attempt(), view_.members_size());
   ChangeView().set_state(v1::JOB_STATE_RUNNING);
-  view_.clear_message();
+  // Stays, so that whoever asks later learns it too.
+  const std::string passed_over = PassedOver();
+  view_.set_message(passed_over.empty()
+                        ? ""
+                        : absl::StrCat("resumed from ", view_.resume().checkpoint_id(), " (step ",
+                                       view_.resume().step(), ")", passed_over));
   view_.clear_initialiser();
   roster_.StartAttempt(view_.resume().step(), view_.attempt() > 1, turn.now());
-  saver_.Rebase(turn.now());
+  saver_.Rebase(turn.now(), source_ != nullptr);
   if (roster_.empty()) orphaned_at_ = std::min(orphaned_at_, turn.now());
 }
 
@@ -347,7 +375,8 @@ void CoordinatedJob::OnRestoreFailed(const v1::ServerInfo& server, const absl::S
   const bool chosen = !spec().resume().empty() && spec().resume() != "auto" && source_ != nullptr &&
                       source_->run_id() != run_id();
   if (absl::IsDataLoss(status) && !chosen) {
-    damaged_.insert(view_.resume().checkpoint_id());
+    damaged_[view_.resume().checkpoint_id()] =
+        absl::StrCat("on server ", server.name(), ": ", status.message());
     Rollback(message, turn);
     return;
   }

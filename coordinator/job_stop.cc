@@ -21,6 +21,7 @@ void CoordinatedJob::Stop(const std::string& reason, Turn& turn) {
       absl::StrCat("stopped by command", reason.empty() ? "" : ": ", reason);
   LogLater(turn, spdlog::level::info, "job stops job={} reason=\"{}\"", name(), reason);
   if (view_.state() != v1::JOB_STATE_RUNNING) {
+    ChangeView().set_stop(true);  // FAILED with it: stopped
     End(v1::JOB_STATE_FAILED, message, turn);
     return;
   }
@@ -30,6 +31,25 @@ void CoordinatedJob::Stop(const std::string& reason, Turn& turn) {
   view_.set_message(message);
   if (roster_.Members().empty()) return AfterDeparture(message, turn);
   SettleStop(turn);
+}
+
+absl::Status CoordinatedJob::CheckMayBeForgotten() const {
+  if (live()) return absl::OkStatus();
+  SharedManifest newest;
+  for (const auto& manifest : context_.checkpoints->List(name())) {
+    if (!manifest.ok() || (*manifest)->run_id() != run_id()) continue;
+    newest = *manifest;
+    break;
+  }
+  const bool finished = view_.state() == v1::JOB_STATE_FINISHED;
+  if (!finished && !view_.stop() && newest == nullptr) return absl::OkStatus();
+  const std::string go_on = newest == nullptr
+                                ? ", and left no checkpoint; say"
+                                : absl::StrCat("; say resume: auto to go on from checkpoint ",
+                                               newest->id(), " at step ", newest->step(), ", or");
+  return absl::FailedPreconditionError(
+      absl::StrCat("job '", name(), finished ? "' has finished" : "' has ended: ",
+                   finished ? "" : view_.message(), go_on, " replace: true to begin anew"));
 }
 
 // In `sync` all workers stop before the same step.
@@ -77,7 +97,7 @@ void CoordinatedJob::TickOrphan(Turn& turn) {
   };
   const v1::CheckpointSpec& wanted = spec().checkpoint();
   const bool saves = wanted.at_end() || wanted.every().unit_case() != v1::Extent::UNIT_NOT_SET;
-  if (!saves || view_.state() != v1::JOB_STATE_RUNNING) {
+  if (!saves || view_.state() != v1::JOB_STATE_RUNNING || !saver_.has_news()) {
     end(*this, turn);
     return;
   }

@@ -13,7 +13,7 @@ namespace weir {
 namespace {
 
 constexpr size_t kMostDeparted = 1000;
-constexpr int kSilentHeartbeats = 3;  // so many missed, and the holder of a rank may be dead
+constexpr int kForgetAfter = 10;  // leases: a newcomer that has not asked for so long is gone
 
 }  // namespace
 
@@ -53,19 +53,37 @@ void Roster::Save(v1::JobRecord& record) const {
   }
 }
 
-absl::Status Roster::Taken(const Worker& holder, absl::Time now) const {
-  const absl::Duration silent = now - holder.last_heard;
-  if (silent > kSilentHeartbeats * options_.heartbeat) {
-    return absl::UnavailableError(absl::StrCat(Describe(holder.id), " has been silent for ",
-                                               absl::FormatDuration(silent),
-                                               "; its rank is free when its lease ends, in ",
-                                               absl::FormatDuration(holder.lease_end - now)));
+absl::Time Roster::FirstAsked(uint64_t newcomer, absl::Time now) {
+  for (auto asked = asked_.begin(); asked != asked_.end();) {
+    const bool forgotten = now - asked->second > kForgetAfter * options_.lease;
+    asked = forgotten ? asked_.erase(asked) : std::next(asked);
   }
+  return asked_.emplace(newcomer, now).first->second;
+}
+
+absl::Status Roster::MayBeDead(const Worker& holder, absl::Time now) const {
+  return absl::UnavailableError(absl::StrCat(
+      Describe(holder.id), " has been silent for ", absl::FormatDuration(now - holder.last_heard),
+      "; its rank is free when its lease ends, in ", absl::FormatDuration(holder.lease_end - now)));
+}
+
+absl::Status Roster::CheckAllLive(uint64_t newcomer, absl::Time now) {
+  const absl::Time since = FirstAsked(newcomer, now);
+  for (const auto& [id, worker] : workers_) {
+    if (worker.last_heard <= since) return MayBeDead(worker, now);
+  }
+  return absl::OkStatus();
+}
+
+// A holder that lives says so within a heartbeat; until then nobody knows.
+absl::Status Roster::Taken(const Worker& holder, absl::Time since, absl::Time now) const {
+  if (holder.last_heard <= since) return MayBeDead(holder, now);
   return absl::FailedPreconditionError(
       absl::StrCat("rank ", holder.rank, " is taken by ", holder.host, ", which is alive"));
 }
 
-absl::StatusOr<uint32_t> Roster::ChooseRank(int32_t wanted_rank, absl::Time now) const {
+absl::StatusOr<uint32_t> Roster::ChooseRank(int32_t wanted_rank, absl::Time since,
+                                            absl::Time now) const {
   std::vector<const Worker*> holders(options_.ranks, nullptr);
   for (const auto& [id, worker] : workers_) holders[worker.rank] = &worker;
   if (wanted_rank >= 0) {
@@ -73,13 +91,13 @@ absl::StatusOr<uint32_t> Roster::ChooseRank(int32_t wanted_rank, absl::Time now)
       return absl::InvalidArgumentError(
           absl::StrCat("rank ", wanted_rank, ": the job has ranks 0 to ", options_.ranks - 1));
     }
-    if (holders[wanted_rank] != nullptr) return Taken(*holders[wanted_rank], now);
+    if (holders[wanted_rank] != nullptr) return Taken(*holders[wanted_rank], since, now);
     return static_cast<uint32_t>(wanted_rank);
   }
   const auto free = std::find(holders.begin(), holders.end(), nullptr);
   if (free != holders.end()) return static_cast<uint32_t>(free - holders.begin());
   for (const Worker* holder : holders) {
-    const absl::Status taken = Taken(*holder, now);
+    const absl::Status taken = Taken(*holder, since, now);
     if (absl::IsUnavailable(taken)) return taken;
   }
   return absl::FailedPreconditionError(
@@ -96,7 +114,8 @@ absl::StatusOr<uint32_t> Roster::Add(uint64_t worker, int32_t wanted_rank, const
   }
   const auto departed = departed_.find(worker);
   if (departed != departed_.end()) return NotAMember(worker, departed->second);
-  WEIR_ASSIGN_OR_RETURN(const uint32_t rank, ChooseRank(wanted_rank, now));
+  WEIR_ASSIGN_OR_RETURN(const uint32_t rank, ChooseRank(wanted_rank, FirstAsked(worker, now), now));
+  asked_.erase(worker);
   workers_[worker] = {.id = worker,
                       .rank = rank,
                       .host = host,

@@ -44,11 +44,14 @@ class Roster {
   void Save(v1::JobRecord& record) const;
 
   // Idempotent. `wanted_rank` -1: the lowest free one.
-  // Errors: InvalidArgument - no such rank; FailedPrecondition - the rank is taken, or all are;
-  // Unavailable - they are, but a holder has been silent and may be dead: try again; Aborted - this
-  // incarnation has left, or its lease had ended.
+  // Errors: InvalidArgument - no such rank; FailedPrecondition - the rank is taken, or all are, by
+  // holders who have been heard since this worker first asked; Unavailable - they are, but a holder
+  // may be dead: try again; Aborted - this incarnation has left, or its lease had ended.
   absl::StatusOr<uint32_t> Add(uint64_t worker, int32_t wanted_rank, const std::string& host,
                                absl::Time now);
+  // Whether every worker has been heard since `newcomer` first asked. Errors: Unavailable - one has
+  // not, and may be dead; it lives or is gone when its lease ends.
+  absl::Status CheckAllLive(uint64_t newcomer, absl::Time now);
   // Errors: NotFound; Aborted - as above.
   absl::Status Heartbeat(uint64_t worker, uint64_t step, absl::Time now);
   void Report(uint64_t worker, const v1::Progress& progress, absl::Time now);
@@ -94,14 +97,17 @@ class Roster {
   uint64_t late_pushes() const;
 
  private:
-  absl::Status Taken(const Worker& holder, absl::Time now) const;
-  absl::StatusOr<uint32_t> ChooseRank(int32_t wanted_rank, absl::Time now) const;
+  absl::Time FirstAsked(uint64_t newcomer, absl::Time now);
+  absl::Status MayBeDead(const Worker& holder, absl::Time now) const;
+  absl::Status Taken(const Worker& holder, absl::Time since, absl::Time now) const;
+  absl::StatusOr<uint32_t> ChooseRank(int32_t wanted_rank, absl::Time since, absl::Time now) const;
   void Advance(Worker& worker, uint64_t step, absl::Time now);
 
   const Options options_;
   std::map<uint64_t, Worker> workers_;
   std::map<uint64_t, std::string> departed_;  // why
   std::vector<uint64_t> departed_order_;      // oldest first
+  std::map<uint64_t, absl::Time> asked_;      // newcomers without a place: since when
   uint64_t highest_step_ = 0;
   uint64_t departed_examples_ = 0;
   uint64_t departed_late_pushes_ = 0;

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs that are run again: taken up, gone back to a checkpoint, begun anew, or refused.
+#include "tests/unit/coordinator/coordinator_fixture.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
+constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
+
+class CoordinatorRerun : public CoordinatorTest {
+ protected:
+  static v1::JobSpec Resuming(v1::JobSpec spec, const std::string& resume) {
+    spec.set_resume(resume);
+    return spec;
+  }
+  static v1::JobSpec Replacing(v1::JobSpec spec) {
+    spec.set_replace(true);
+    return spec;
+  }
+  std::string SaveAt(uint64_t step) {
+    servers_.saved_step = step;
+    servers_.saved_examples = 10 * step;
+    const auto saved = Save();
+    if (saved->has_value() && (*saved)->ok()) return (**saved)->manifest().id();
+    ADD_FAILURE() << "not saved";
+    return "";
+  }
+  void Stop() {
+    v1::StopJobRequest stop;
+    stop.set_job("job");
+    WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
+  }
+  size_t Checkpoints() {
+    v1::ListCheckpointsRequest list;
+    list.set_job("job");
+    return static_cast<size_t>(Call(&Coordinator::ListCheckpoints, list)->manifests_size());
+  }
+};
+
+TEST_F(CoordinatorRerun, WorkerThatJoinsIsNotAskedToResumeOrReplaceAsTheOthersDid) {
+  v1::JobSpec spec = AsyncJob(3);
+  spec.set_min_workers(1);
+  RunJob(spec, {1});
+  const uint64_t run = View().run_id();
+  WEIR_ASSERT_OK(Join(2, Resuming(spec, "latest")));
+  WEIR_ASSERT_OK(Join(3, Resuming(spec, "auto")));
+  EXPECT_EQ(View().run_id(), run);
+  EXPECT_THAT(View().members(), SizeIs(3));
+}
+
+TEST_F(CoordinatorRerun, JobWithoutWorkersGoesOnFromTheServersStateHoweverItIsResumed) {
+  RunJob(SyncJob(1), {1});
+  SaveAt(3);
+  const uint64_t run = View().run_id();
+  WEIR_ASSERT_OK(Beat(1, 5));
+  uint64_t worker = 1;
+  for (const char* resume : {"", "latest", "auto"}) {
+    WEIR_ASSERT_OK(Leave(worker, false, "power"));
+    WEIR_ASSERT_OK(Join(++worker, Resuming(SyncJob(1), resume)));
+    EXPECT_EQ(View().run_id(), run) << resume;
+    EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING);
+    EXPECT_EQ(View().members(0).first_step(), 5) << "newer than the checkpoint";
+  }
+}
+
+TEST_F(CoordinatorRerun, JobWithoutWorkersGoesBackOnceToTheCheckpointThatIsNamed) {
+  RunJob(SyncJob(1), {1});
+  const std::string id = SaveAt(3);
+  SaveAt(4);
+  const uint64_t run = View().run_id();
+  WEIR_ASSERT_OK(Leave(1, false, "power"));
+  const v1::JobSpec resuming = Resuming(SyncJob(1), id);
+  WEIR_ASSERT_OK(Join(2, resuming));
+  EXPECT_NE(View().run_id(), run);
+  WEIR_ASSERT_OK(Declare(2, OneVariable()));
+  EXPECT_EQ(View().resume().checkpoint_id(), id);
+  // Its worker comes back with the same job file: it does not go back once more.
+  const uint64_t gone_back = View().run_id();
+  WEIR_ASSERT_OK(Leave(2, false, "power"));
+  WEIR_ASSERT_OK(Join(3, resuming));
+  EXPECT_EQ(View().run_id(), gone_back);
+}
+
+TEST_F(CoordinatorRerun, JobThatHasLostItsStateResumesFromTheNewestCheckpointOfItsName) {
+  RunJob(SyncJob(1), {1});
+  const std::string id = SaveAt(3);
+  WEIR_ASSERT_OK(Leave(1, true));
+  WEIR_ASSERT_OK(Join(2, Replacing(SyncJob(1))));
+  WEIR_ASSERT_OK(Declare(2, OneVariable()));
+  WEIR_ASSERT_OK(ReportInitialised(2));
+  WEIR_ASSERT_OK(Leave(2, false, "power"));
+  WEIR_ASSERT_OK(AddServer("server-0", 950));  // restarted: what the second run had is lost
+  ASSERT_EQ(View().state(), v1::JOB_STATE_INITIALISING);
+  WEIR_ASSERT_OK(Join(3, Resuming(SyncJob(1), "latest")));
+  WEIR_ASSERT_OK(Declare(3, OneVariable()));
+  EXPECT_EQ(View().resume().checkpoint_id(), id);
+}
+
+TEST_F(CoordinatorRerun, JobThatHasLostEverythingCannotBeResumedFromItsLatestCheckpoint) {
+  RunJob(SyncJob(1), {1});
+  WEIR_ASSERT_OK(Leave(1, false, "power"));
+  WEIR_ASSERT_OK(AddServer("server-0", 950));
+  EXPECT_THAT(Join(2, Resuming(SyncJob(1), "latest")),
+              HasStatus(kFailedPrecondition, HasSubstr("has no checkpoint")));
+  WEIR_EXPECT_OK(Join(2, Resuming(SyncJob(1), "auto")));
+}
+
+TEST_F(CoordinatorRerun, ReplaceBeginsAnewWhenTheDeadMembersLeasesHaveEnded) {
+  RunJob(AsyncJob(2), {1, 2});
+  const uint64_t run = View().run_id();
+  const v1::JobSpec replacing = Replacing(AsyncJob(2));
+  EXPECT_THAT(Join(3, replacing),
+              HasStatus(kUnavailable, HasSubstr("when its lease ends, in 10s")));
+  Pass(absl::Seconds(9), {}, {900, 901});
+  EXPECT_THAT(Join(3, replacing), HasStatus(kUnavailable, HasSubstr("silent for 9s")));
+  Pass(absl::Seconds(2), {}, {900, 901});
+  WEIR_ASSERT_OK(Join(3, replacing));
+  EXPECT_NE(View().run_id(), run);
+  // The other worker of the new run joins it, once it is certain that the first one lives.
+  EXPECT_THAT(Join(4, replacing), HasStatus(kUnavailable, HasSubstr("lease")));
+  executor_.Advance(absl::Seconds(1));
+  WEIR_ASSERT_OK(Beat(3));
+  WEIR_ASSERT_OK(Join(4, replacing));
+  EXPECT_THAT(View().members(), SizeIs(2));
+}
+
+TEST_F(CoordinatorRerun, ReplaceOfOneMemberWaitsForTheOtherDeadOne) {
+  RunJob(AsyncJob(2), {1, 2});
+  const uint64_t run = View().run_id();
+  Pass(absl::Seconds(5), {2}, {900, 901});
+  EXPECT_THAT(Join(3, Replacing(AsyncJob(2))), HasStatus(kUnavailable, HasSubstr("lease")));
+  Pass(absl::Seconds(6), {}, {900, 901});  // the lease of 1 has ended, that of 2 not yet
+  ASSERT_THAT(View().members(), SizeIs(1));
+  EXPECT_THAT(Join(3, Replacing(AsyncJob(2))), HasStatus(kUnavailable, HasSubstr("lease")));
+  Pass(absl::Seconds(5), {}, {900, 901});
+  WEIR_ASSERT_OK(Join(3, Replacing(AsyncJob(2))));
+  EXPECT_NE(View().run_id(), run);
+}
+
+TEST_F(CoordinatorRerun, JobThatIsBeingTrainedIsNotReplaced) {
+  RunJob(AsyncJob(2), {1, 2});
+  (void)Join(3, Replacing(AsyncJob(2)));
+  Pass(absl::Seconds(2), {1, 2}, {900, 901});
+  EXPECT_THAT(Join(3, Replacing(AsyncJob(2))),
+              HasStatus(kFailedPrecondition,
+                        AllOf(HasSubstr("trained by 2 workers"), HasSubstr("weir stop job"))));
+  EXPECT_THAT(View().members(), SizeIs(2));
+}
+
+TEST_F(CoordinatorRerun, RerunRightAfterItsWorkersDeathWaitsForTheirLeases) {
+  RunJob(AsyncJob(2), {1, 2});
+  Boot();  // the coordinator has died with them
+  EXPECT_THAT(Join(3, AsyncJob(2), 0), HasStatus(kUnavailable, HasSubstr("rank 0 (host-1)")));
+  Pass(kLease + kTick, {}, {900, 901});
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto joined, Join(3, AsyncJob(2), 0));
+  EXPECT_EQ(joined.rank(), 0);
+}
+
+TEST_F(CoordinatorRerun, StoppedJobIsNotSilentlyBegunAnew) {
+  v1::JobSpec spec = SyncJob(1);
+  spec.mutable_checkpoint()->set_at_end(true);
+  RunJob(spec, {1});
+  WEIR_ASSERT_OK(Report(1, 30, 300));
+  servers_.saved_step = 30;
+  Stop();
+  WEIR_ASSERT_OK(Leave(1, true));
+  ASSERT_EQ(Checkpoints(), 1u);
+  EXPECT_THAT(
+      Join(2, spec),
+      HasStatus(kFailedPrecondition,
+                AllOf(HasSubstr("job 'job' has ended: stopped by command"),
+                      HasSubstr("say resume: auto to go on from checkpoint 00000001-1 at step 30"),
+                      HasSubstr("replace: true to begin anew"))));
+  WEIR_ASSERT_OK(Join(2, Resuming(spec, "auto")));
+  WEIR_ASSERT_OK(Declare(2, OneVariable()));
+  EXPECT_EQ(View().resume().step(), 30);
+}
+
+TEST_F(CoordinatorRerun, StoppedJobWithoutACheckpointSaysSo) {
+  RunJob(SyncJob(1), {1});
+  Stop();
+  WEIR_ASSERT_OK(Leave(1, true));
+  EXPECT_THAT(Join(2, SyncJob(1)),
+              HasStatus(kFailedPrecondition,
+                        HasSubstr("left no checkpoint; say replace: true to begin anew")));
+}
+
+TEST_F(CoordinatorRerun, DamagedCheckpointsThatArePassedOverAreNamedWhileTheJobRuns) {
+  RunJob(SyncJob(1), {1});
+  const std::string older = SaveAt(10);
+  const std::string newer = SaveAt(20);
+  servers_.restore.answer =
+      [&](const v1::ServerInfo&,
+          const v1::RestoreRequest& request) -> absl::StatusOr<v1::RestoreReply> {
+    if (request.checkpoint_id() == newer) return absl::DataLossError("000001.sst, shard 3");
+    return v1::RestoreReply();
+  };
+  WEIR_ASSERT_OK(AddServer("server-0", 950));
+  EXPECT_EQ(View().resume().checkpoint_id(), older);
+  EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(View().message(), "resumed from " + older + " (step 10); " + newer +
+                                  " is damaged: on server server-0: 000001.sst, shard 3");
+}
+
+TEST_F(CoordinatorRerun, WhatNobodyHasTrainedOnIsSavedOnce) {
+  v1::JobSpec spec = SyncJob(1);
+  spec.mutable_checkpoint()->mutable_every()->set_seconds(10);
+  spec.set_orphan_ttl_ms(10 * 60 * 1000);
+  RunJob(spec, {1});
+  WEIR_ASSERT_OK(Report(1, 8, 80));
+  Pass(absl::Seconds(11), {1}, {900, 901});
+  EXPECT_EQ(Checkpoints(), 1u);
+  Pass(absl::Seconds(30), {1}, {900, 901});
+  EXPECT_EQ(Checkpoints(), 1u) << "no step since";
+  WEIR_ASSERT_OK(Report(1, 9, 90));
+  Pass(absl::Seconds(1), {1}, {900, 901});
+  EXPECT_EQ(Checkpoints(), 2u);
+  WEIR_ASSERT_OK(Leave(1, false, "power"));
+  Pass(absl::Seconds(60), {}, {900, 901});
+  EXPECT_EQ(Checkpoints(), 3u) << "it may have trained after the cut; but once";
+  Stop();
+  EXPECT_EQ(Checkpoints(), 3u);
+  EXPECT_EQ(View().state(), v1::JOB_STATE_FAILED);
+  EXPECT_TRUE(View().stop());
+}
+
+}  // namespace
+}  // namespace weir
