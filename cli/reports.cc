@@ -55,9 +55,12 @@ Table JobsTable() {
 void AddJob(const v1::JobStatus& job, Table& table) {
   const JobProgress progress = ProgressOf(job);
   const bool reported = progress.workers > 0;
+  // Of a job that has ended the message tells it.
+  const bool counts = reported || job.view().state() == v1::JOB_STATE_RUNNING;
   table.AddRow({job.view().name(), JobStateName(job.view().state()), RegimeText(job.view().spec()),
                 absl::StrCat(job.view().members_size(), "/", job.view().spec().workers()),
-                HumanCount(progress.step), progress.loss ? Decimal(*progress.loss) : "-",
+                counts ? HumanCount(progress.step) : "-",
+                progress.loss ? Decimal(*progress.loss) : "-",
                 reported ? HumanCount(static_cast<uint64_t>(progress.samples_per_second)) : "-",
                 job.latest_checkpoint().empty() ? "-" : job.latest_checkpoint(),
                 HumanTime(job.created_unix_ms()), job.view().message()});

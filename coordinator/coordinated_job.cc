@@ -204,7 +204,8 @@ uint64_t CoordinatedJob::ExamplesDone() const {
 
 uint64_t CoordinatedJob::StepsDone() const {
   if (IsSync(spec()) || !DividesData(spec())) return roster_.highest_step();
-  return view_.resume().step() + roster_.examples() / StepBatch(spec());
+  return view_.resume().step() + StepsOver(ExamplesDone(), spec()) -
+         StepsOver(view_.resume().examples(), spec());
 }
 
 uint64_t CoordinatedJob::HolderOf(uint64_t worker) const {

@@ -236,7 +236,7 @@ void CoordinatedJob::AfterDeparture(const std::string& why, Turn& turn) {
   if (view_.stop()) {
     TickOrphan(turn);
   } else if (any_finished_) {
-    End(v1::JOB_STATE_FINISHED, "", turn);
+    End(v1::JOB_STATE_FINISHED, absl::StrCat(StepsDone(), " steps"), turn);
   } else if (view_.shard_map().version() == 0) {
     End(v1::JOB_STATE_FAILED, absl::StrCat("every worker left before it began; the last: ", why),
         turn);

@@ -153,6 +153,17 @@ TEST(Reports, AJobIsARow) {
   EXPECT_EQ(JobsReport({}), "No jobs.\n");
 }
 
+TEST(Reports, AJobThatHasEndedHasItsLastStepInItsMessageAndNoWrongOne) {
+  v1::ListJobsReply jobs;
+  v1::JobStatus& job = *jobs.add_jobs();
+  job = HalfWay();
+  job.clear_workers();
+  job.mutable_view()->clear_members();
+  job.mutable_view()->set_state(v1::JOB_STATE_FINISHED);
+  job.mutable_view()->set_message("160 steps");
+  EXPECT_THAT(JobsReport(jobs), AllOf(HasSubstr("0/2     -     -"), HasSubstr("160 steps")));
+}
+
 TEST(Reports, AServerIsARowWithItsMemory) {
   v1::StatusReply status;
   v1::ServerStatus& server = *status.add_servers();
