@@ -17,6 +17,9 @@ namespace weir {
 // The coordinator's folder of manifests, one folder a job: docs/checkpoints.md. A checkpoint exists
 // when its manifest does. Thread-compatible; every method may wait for the disk.
 //
+// Errors of every method: those of FileSystem; and, where it takes a job or an id, InvalidArgument
+// - it cannot name a file (CheckFolderName, CheckpointNumber). Each method lists what it adds.
+//
 //   Begin -> (SavePart on the servers) -> Commit                        the life of a checkpoint
 //                                     \-> (DropPart) -> Forget          ... that failed
 //   Delete -> (DropPart) -> Forget                                      ... that is old
@@ -34,7 +37,8 @@ class ManifestStore {
   // `folder` holds one folder a job. `files` must outlive the store.
   ManifestStore(FileSystem& files, std::string folder);
 
-  // Once, before anything else: removes what a crash left half written.
+  // Once, before anything else: removes what a crash left half written. Damaged announcements are
+  // no error: they go.
   absl::StatusOr<Remains> Sweep();
 
   // An id newer than every one that the job's folder knows, unique under a rising `term`.
@@ -45,14 +49,14 @@ class ManifestStore {
   absl::Status Begin(const v1::Manifest& planned);
   // Commits; fills in `format`. On an error the checkpoint does not exist, unless a crash now lets
   // the disk decide: keep its parts until Abandon has returned. Errors: InvalidArgument - the
-  // manifest is not whole (CheckManifest); and those of FileSystem.
+  // manifest is not whole (CheckManifest); FailedPrecondition - it was not begun.
   absl::Status Commit(v1::Manifest manifest);
   // After a failed save or Commit: the checkpoint certainly does not exist. Then DropPart, then
-  // Forget.
+  // Forget. Errors: FailedPrecondition - it is not being saved: not begun, or committed.
   absl::Status Abandon(absl::string_view job, absl::string_view id);
 
   // Makes a committed checkpoint none, and answers what it was. Then DropPart, then Forget.
-  // Errors: NotFound; FailedPrecondition - it is the job's last intact one.
+  // Errors: those of Load; FailedPrecondition - it is the job's last intact one.
   absl::StatusOr<v1::Manifest> Delete(absl::string_view job, absl::string_view id);
   // All its parts are gone. Idempotent.
   absl::Status Forget(absl::string_view job, absl::string_view id);
@@ -61,14 +65,15 @@ class ManifestStore {
   absl::StatusOr<std::vector<std::string>> Jobs();
   // Ids of committed checkpoints, newest first; none for an unknown job.
   absl::StatusOr<std::vector<std::string>> List(absl::string_view job);
-  // Errors: NotFound - names job and id; DataLoss - damaged; FailedPrecondition - of a newer
-  // format.
+  // Errors: NotFound - names job and id; DataLoss - damaged, or another's under this name;
+  // FailedPrecondition - of a newer format; ResourceExhausted - larger than 1 GiB.
   absl::StatusOr<v1::Manifest> Load(absl::string_view job, absl::string_view id);
-  // The newest committed one, whatever its state (`resume: latest`). NotFound: there is none.
+  // The newest committed one, whatever its state (`resume: latest`).
+  // Errors: NotFound - there is none; and those of Load.
   absl::StatusOr<v1::Manifest> Latest(absl::string_view job);
   // The newest whose manifest is intact (`resume: auto`). `before`: only those older than this id
-  // (whose parts turned out damaged); empty: all. NotFound: there is none. FailedPrecondition as
-  // above.
+  // (whose parts turned out damaged); empty: all. Errors: NotFound - there is none, with the
+  // newest's damage; and those of Load, but for DataLoss.
   absl::StatusOr<LatestManifest> LatestIntact(absl::string_view job, absl::string_view before = "");
 
  private:

@@ -25,17 +25,20 @@ struct PartFolder {
 
   std::string live() const { return job_folder + "/live"; }
 
-  // `directory` is "<job>/<id>". InvalidArgument: it is not.
+  // `directory` is "<job>/<id>".
+  // Errors: InvalidArgument - it is not; says whether job, id or slash is wrong.
   static absl::StatusOr<PartFolder> Parse(absl::string_view root, absl::string_view directory);
 };
 
 // Whether `path`, absolute, lies below one of `roots` without leaving it by "..".
 bool IsBelow(absl::string_view path, absl::Span<const std::string> roots);
 
-// Removes what a crash left half written. Once, before parts are written below `root`.
+// Removes what a crash left half written; fine where there is no `root`. Once, before parts are
+// written below it. Errors: those of FileSystem.
 absl::Status SweepParts(FileSystem& files, const std::string& root);
 
-// Removes a part; fine where there is none.
+// Removes a part; fine where there is none. After an error it may be called again.
+// Errors: InvalidArgument - `directory` is not "<job>/<id>"; and those of FileSystem.
 absl::Status DropPart(FileSystem& files, absl::string_view root, absl::string_view directory);
 
 }  // namespace weir

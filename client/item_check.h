@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is checked of a call against the declared schema before its first byte leaves.
+// What is checked of a call against the declared schema before its first byte leaves. A variable's
+// bytes are its elements times its dtype's size, in the order of its declaration. Every error is
+// InvalidArgument, the caller's bug, and names the variable.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +13,21 @@
 
 namespace weir {
 
-// InvalidArgument - a variable that does not exist or comes twice, or a wrong size.
+// Errors: InvalidArgument - a variable that does not exist or comes twice, other bytes than its
+// own, no memory to pull into.
 absl::Status CheckPull(const Routes& routes, absl::Span<const PullItem> items);
 
-// InvalidArgument - besides: a variable of another group, a bad weight, and, named by variable and
-// element, a gradient that is NaN or infinite. Values of state (group 0) may be.
+// An item without data is absent: its size is not looked at.
+// Errors: InvalidArgument - a variable that does not exist or comes twice, other bytes than its
+// own, another group than the push; a group that does not exist, a weight that is not finite or not
+// positive (0 may be that of a push whose items are all absent), a rate_scale that is not finite or
+// not positive; NotFinite - a gradient with NaN or an infinity, by variable, element, `worker` and
+// step. Values of state (group 0) may have both.
 absl::Status CheckPush(const Routes& routes, uint64_t worker, absl::Span<const PushItem> items,
                        const PushOptions& options);
 
-// InvalidArgument - besides: a variable that is missing.
+// Errors: InvalidArgument - a variable that does not exist, comes twice or is missing, other bytes
+// than its own, no value.
 absl::Status CheckAssign(const Routes& routes, absl::Span<const PushItem> items);
 
 }  // namespace weir

@@ -9,7 +9,8 @@
 
 namespace weir {
 
-// The endpoint of a server elsewhere. InvalidArgument - its address.
+// The endpoint of a server elsewhere. Does not wait for it to be there.
+// Errors: InvalidArgument - its address is not HOST:PORT or unix:PATH.
 absl::StatusOr<std::shared_ptr<ParameterEndpoint>> ConnectRemotely(const v1::ServerInfo& server);
 
 }  // namespace weir

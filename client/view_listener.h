@@ -21,7 +21,8 @@ class ViewListener {
  public:
   virtual ~ViewListener() = default;
 
-  // A view of the job. InvalidArgument: it contradicts itself and is ignored.
+  // A view of the job; one that is not newer than the last is ignored. Errors: InvalidArgument - it
+  // contradicts itself, says where, and is ignored: that before it stays in force.
   virtual absl::Status OnView(std::shared_ptr<const v1::JobView> view) = 0;
   // The worker knows of this attempt now and goes on in it. Repeated: nothing.
   virtual void Adopt(uint64_t attempt) = 0;

@@ -58,6 +58,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   void Pull(const v1::PullRequest& request, absl::Time deadline, ParameterEndpoint::PullDone done);
   void Push(const v1::PushRequest& request, Payload payload, absl::Time deadline,
             PushReplyTo reply);
+  // Errors: Aborted - out of date, no initialiser; Unavailable; InvalidArgument; ResourceExhausted.
   absl::Status Assign(const v1::AssignRequest& request, const Payload& payload);
   void Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
               ParameterEndpoint::ReduceDone done);

@@ -23,11 +23,13 @@ class PartFetcher {
   // FetchPart is served from below `roots` alone. `files` must outlive the fetcher.
   PartFetcher(FileSystem& files, std::vector<std::string> roots);
 
-  // Errors: PermissionDenied - a folder that is none of ours; NotFound - no such part here;
-  // DataLoss - damaged; and what `consume` answers.
+  // Errors: PermissionDenied - a folder that is none of ours; those of Open; DataLoss - damage that
+  // has come since the part was opened; and what `consume` answers.
   absl::Status Fetch(const v1::FetchPartRequest& request, PartReader::Consume consume);
 
   // For a restore on this server: any folder, since the coordinator says so.
+  // Errors: NotFound - no such part here; DataLoss - a file is missing or damaged, it is named; and
+  // those of FileSystem.
   absl::StatusOr<std::shared_ptr<const PartReader>> Open(
       const std::string& folder, const google::protobuf::RepeatedPtrField<v1::PartFile>& listed);
   // Lets go of what is open: the files' memory, and the space of parts that have been dropped.
