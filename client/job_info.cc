@@ -3,6 +3,8 @@
 
 #include <set>
 
+#include "absl/strings/str_cat.h"
+
 namespace weir {
 
 JobInfo InfoOf(const v1::JobView& view, uint64_t worker) {
@@ -32,6 +34,17 @@ JobInfo InfoOf(const v1::JobView& view, uint64_t worker) {
                              view.resume().group_steps().end()};
   info.lost_steps = view.resume().lost_steps();
   return info;
+}
+
+absl::Status CheckNotEnded(const v1::JobView& view) {
+  if (view.state() == v1::JOB_STATE_FINISHED) {
+    return absl::FailedPreconditionError(absl::StrCat("job '", view.name(), "' has finished"));
+  }
+  if (view.state() == v1::JOB_STATE_FAILED) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job '", view.name(), "' has failed: ", view.message()));
+  }
+  return absl::OkStatus();
 }
 
 bool IsReady(const JobInfo& info) {

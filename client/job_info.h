@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "weir/job_session.h"
 #include "weir/v1/view.pb.h"
 
@@ -10,6 +11,9 @@ namespace weir {
 
 // What a view says to one worker.
 JobInfo InfoOf(const v1::JobView& view, uint64_t worker);
+
+// Errors: FailedPrecondition - the job has finished or failed, with its message.
+absl::Status CheckNotEnded(const v1::JobView& view);
 
 // Whether this worker may go on: the job runs, or waits for this worker's initial values.
 bool IsReady(const JobInfo& info);

@@ -132,13 +132,7 @@ JobInfo RemoteJobSession::Info() const {
 }
 
 absl::Status RemoteJobSession::CheckGoingOn(const JobInfo& info) const {
-  const std::string& job = view_->name();
-  if (info.state == JobState::kFinished) {
-    return absl::FailedPreconditionError(absl::StrCat("job '", job, "' has finished"));
-  }
-  if (info.state == JobState::kFailed) {
-    return absl::FailedPreconditionError(absl::StrCat("job '", job, "' failed: ", info.message));
-  }
+  WEIR_RETURN_IF_ERROR(CheckNotEnded(*view_));
   if (!ended_.ok()) return NotAMember(worker_, ended_.message());
   if (was_member_ && !info.member) return NotAMember(worker_, "the job's view no longer has it");
   return absl::OkStatus();
@@ -333,7 +327,9 @@ absl::Status RemoteJobSession::Leave(bool finished, const std::string& reason) {
   request.set_worker(worker_);
   request.set_finished(finished);
   request.set_reason(reason);
-  return session_->Leave(request, In(kCallTimeout));
+  const absl::Status left = session_->Leave(request, In(kCallTimeout));
+  TakeEnd(NotAMember(worker_, "it has left"));
+  return left;
 }
 
 void RemoteJobSession::ReportCut(const CutReport& report) {

@@ -2,7 +2,7 @@
 // How transfers follow the job's views.
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "client/job_info.h"
 #include "client/transfer_engine.h"
 #include "common/status_macros.h"
 #include "rpc/errors.h"
@@ -79,13 +79,7 @@ uint64_t TransferEngine::next_step() const {
 
 absl::Status TransferEngine::EndedBy(const Routes& routes) const {
   const v1::JobView& view = routes.view();
-  if (view.state() == v1::JOB_STATE_FINISHED) {
-    return absl::FailedPreconditionError(absl::StrCat("job '", view.name(), "' has finished"));
-  }
-  if (view.state() == v1::JOB_STATE_FAILED) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job '", view.name(), "' has failed: ", view.message()));
-  }
+  WEIR_RETURN_IF_ERROR(CheckNotEnded(view));
   if (follows_attempts() || attempt_ == 0) return absl::OkStatus();
   if (view.attempt() != attempt_) return StaleAttempt(attempt_, view.attempt());
   if (!routes.IsMember(options_.worker)) {

@@ -6,7 +6,6 @@
 
 #include "client/routed_parameter_client.h"
 #include "client/transfer_engine.h"
-#include "common/clock.h"
 #include "common/status_macros.h"
 #include "worker/embedded/local_job_session.h"
 
@@ -19,7 +18,7 @@ absl::StatusOr<Job> OpenLocalJob(const LocalJobOptions& options) {
       std::shared_ptr<ParameterEndpoint>(std::shared_ptr<void>(), &session->server());
   TransferEngine::Options engine_options;
   engine_options.worker = session->worker();
-  engine_options.clock = &Clock::Real();
+  engine_options.clock = options.clock;
   engine_options.executor = &session->executor();
   engine_options.connect = [server](const v1::ServerInfo&) { return server; };
   engine_options.report_cut = [session = session.get()](const CutReport& report) {

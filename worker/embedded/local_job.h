@@ -16,14 +16,17 @@ struct LocalJobOptions {
   // ranges need `train_examples`.
   v1::JobSpec spec;
   std::string data_dir;  // checkpoints go to <data_dir>/checkpoints; empty: none can be saved
-  uint64_t memory_limit_bytes = 0;      // of weights, slots and accumulators; 0: none
-  int threads = 1;                      // of the executor behind the server's core
-  const Clock* clock = &Clock::Real();  // by which checkpoints are due; must outlive the job
+  uint64_t memory_limit_bytes = 0;  // of weights, slots and accumulators; 0: none
+  int threads = 1;                  // of the executor behind the server's core
+  // Of deadlines, and of when checkpoints are due; must outlive the job.
+  Clock* clock = &Clock::Real();
 };
 
 // A job of one worker whose only server is an object in this process: the session and the client
-// that JoinJob gives, without a network and without daemons. Errors: InvalidArgument - a bad spec;
-// NotFound - the checkpoint to resume from.
+// that JoinJob gives, without a network and without daemons.
+// Errors: InvalidArgument - a bad spec; NotFound - there is no checkpoint to resume from, or no
+// data folder; DataLoss - it is damaged; FailedPrecondition - it is of a newer format; and those of
+// FileSystem for the data folder.
 absl::StatusOr<Job> OpenLocalJob(const LocalJobOptions& options);
 
 }  // namespace weir

@@ -23,6 +23,8 @@ namespace {
 
 using ::google::protobuf::util::MessageDifferencer;
 
+constexpr absl::string_view kUndeclared = "nothing is declared yet";
+
 // Rates and lengths may be others than when the checkpoint was saved; what its bytes mean may not.
 absl::Status CheckSameVariables(const v1::Manifest& source, const v1::Declaration& declaration) {
   const auto differ = [&](absl::string_view what) {
@@ -61,7 +63,7 @@ ParameterServer::Options ServerOptions(const LocalJobOptions& options, uint64_t 
   server.name = "local";
   server.incarnation = incarnation;
   server.memory_limit_bytes = options.memory_limit_bytes;
-  server.clock = &Clock::Real();
+  server.clock = options.clock;
   server.executor = executor;
   return server;
 }
@@ -75,7 +77,7 @@ v1::JobView FirstView(const v1::JobSpec& spec, uint64_t worker) {
   view.set_attempt(1);
   view.set_generation(1);
   view.set_state(v1::JOB_STATE_WAITING);
-  view.set_message("nothing is declared yet");
+  view.set_message(std::string(kUndeclared));
   *view.mutable_spec() = spec;
   view.mutable_spec()->set_workers(1);
   view.mutable_spec()->set_min_workers(1);
@@ -93,7 +95,7 @@ absl::StatusOr<std::unique_ptr<LocalJobSession>> LocalJobSession::Create(
   if (!options.data_dir.empty()) {
     WEIR_ASSIGN_OR_RETURN(session->checkpoints_,
                           LocalCheckpoints::Open({.files = &FileSystem::Real(),
-                                                  .clock = &Clock::Real(),
+                                                  .clock = options.clock,
                                                   .data_dir = options.data_dir,
                                                   .spec = options.spec}));
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<v1::Manifest> source, session->checkpoints_->Source());
@@ -178,6 +180,14 @@ absl::Status LocalJobSession::Place(const v1::Manifest* source) {
   return absl::OkStatus();
 }
 
+void LocalJobSession::Undeclare() {
+  view_.clear_declaration();
+  view_.clear_shard_map();
+  view_.clear_initialiser();
+  Change(v1::JOB_STATE_WAITING);
+  view_.set_message(std::string(kUndeclared));
+}
+
 absl::Status LocalJobSession::Declare(const Declaration& declaration) {
   v1::Declaration proto = ToProto(declaration);
   WEIR_RETURN_IF_ERROR(CheckWellFormed(proto));
@@ -196,7 +206,7 @@ absl::Status LocalJobSession::Declare(const Declaration& declaration) {
     *view_.mutable_declaration() = std::move(proto);
     const absl::Status placed = Place(source_.get());
     if (!placed.ok()) {
-      view_.clear_declaration();
+      Undeclare();
       return placed;
     }
     restores = source_ != nullptr;
@@ -205,7 +215,13 @@ absl::Status LocalJobSession::Declare(const Declaration& declaration) {
       view = Change(v1::JOB_STATE_INITIALISING);
     }
   }
-  return restores ? Restore() : Publish(view);
+  if (restores) return Restore();
+  const absl::Status published = Publish(view);
+  if (!published.ok()) {
+    MutexLock lock(mutex_);
+    Undeclare();
+  }
+  return published;
 }
 
 absl::StatusOr<JobInfo> LocalJobSession::WaitUntilReady(absl::Duration) {
@@ -213,6 +229,7 @@ absl::StatusOr<JobInfo> LocalJobSession::WaitUntilReady(absl::Duration) {
   JobInfo info;
   {
     MutexLock lock(mutex_);
+    WEIR_RETURN_IF_ERROR(CheckNotEnded(view_));
     info = InfoOf(view_, worker_);
     client = client_.lock();
   }
@@ -232,23 +249,37 @@ absl::Status LocalJobSession::ReportInitialised() {
     if (view_.state() != v1::JOB_STATE_INITIALISING) {
       return absl::FailedPreconditionError("no initial values are expected now");
     }
+    view_.clear_initialiser();
     view = Change(v1::JOB_STATE_RUNNING);
   }
   return Publish(view);
 }
 
-absl::Status LocalJobSession::WaitForOtherAttempt(uint64_t, absl::Duration) {
+absl::Status LocalJobSession::WaitForOtherAttempt(uint64_t attempt, absl::Duration) {
+  MutexLock lock(mutex_);
+  if (view_.attempt() != attempt) return absl::OkStatus();
+  WEIR_RETURN_IF_ERROR(CheckNotEnded(view_));
   return absl::AbortedError("a job in one process is not rolled back: there is no other attempt");
 }
 
-absl::StatusOr<BarrierResult> LocalJobSession::Barrier(const std::string&,
+absl::StatusOr<BarrierResult> LocalJobSession::Barrier(const std::string& name,
                                                        const std::map<std::string, double>& values,
                                                        const BarrierOptions&) {
+  if (name.empty()) return absl::InvalidArgumentError("a barrier needs a name");
+  MutexLock lock(mutex_);
+  WEIR_RETURN_IF_ERROR(CheckNotEnded(view_));
   return BarrierResult{values, 1};
 }
 
 absl::StatusOr<TakenRanges> LocalJobSession::TakeRanges(uint64_t examples, absl::Duration) {
   MutexLock lock(mutex_);
+  WEIR_RETURN_IF_ERROR(CheckNotEnded(view_));
+  if (!DividesData(view_.spec())) {
+    return absl::FailedPreconditionError("the job has no training set or no batch size to divide");
+  }
+  if (view_.state() != v1::JOB_STATE_RUNNING) {
+    return absl::UnavailableError(absl::StrCat("the job does not run yet: ", view_.message()));
+  }
   return ranges_.Take(examples);
 }
 
@@ -261,6 +292,7 @@ absl::Status LocalJobSession::Leave(bool finished, const std::string& reason) {
     }
     Change(finished ? v1::JOB_STATE_FINISHED : v1::JOB_STATE_FAILED);
     view_.set_message(reason);
+    view_.clear_members();
     view = view_;
   }
   return Publish(view);

@@ -66,6 +66,8 @@ class LocalJobSession final : public JobSession {
   absl::StatusOr<LocalCheckpoints::Cut> TakeCut();
   bool IsDue(const Progress& progress) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::JobView Change(v1::JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Back to where a job is that has declared nothing.
+  void Undeclare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Publish(const v1::JobView& view);
 
   const Clock& clock_;

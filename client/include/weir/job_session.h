@@ -72,50 +72,60 @@ struct Progress {
   std::map<std::string, double> metrics;
 };
 
-// Thread-safe. Heartbeats run on a thread of their own for as long as this lives.
+// Thread-safe. Heartbeats run on a thread of their own for as long as this lives. Every call may
+// besides answer Unavailable - the coordinator was away until the call's time was over; Cancelled -
+// the session ends.
 class JobSession {
  public:
   virtual ~JobSession() = default;
 
   virtual JobInfo Info() const = 0;
 
-  // Idempotent. Errors: FailedPrecondition - differs from what is declared, names the field;
-  // ResourceExhausted - over the quota or the servers' memory, with the numbers.
+  // Idempotent. Errors: InvalidArgument - makes no sense, names variable or group, and field;
+  // FailedPrecondition - differs from what is declared, or does not fit the checkpoint that the job
+  // starts from: names the first difference; ResourceExhausted - over the quota or the servers'
+  // memory, with the numbers; Aborted - no member. After an error nothing is declared.
   virtual absl::Status Declare(const Declaration& declaration) = 0;
 
   // Returns when the job runs, or initialises and this worker is the initialiser.
   // Errors: FailedPrecondition - finished or failed, with its message; Aborted - no longer a
-  // member; DeadlineExceeded - says what is missing.
+  // member; DeadlineExceeded - says what is missing (at once, where nobody else could bring it).
   virtual absl::StatusOr<JobInfo> WaitUntilReady(absl::Duration timeout) = 0;
-  // Errors: Aborted - this worker is not the initialiser any more, or no member; DeadlineExceeded -
-  // the coordinator did not answer.
+  // Idempotent. Errors: FailedPrecondition - this worker is not asked for initial values, or the
+  // job has ended; Aborted - the job was rolled back, or this worker is no member; DeadlineExceeded
+  // - the coordinator did not answer within a minute.
   virtual absl::Status ReportInitialised() = 0;
 
   // Returns when the job is in another attempt than this one. Errors: Aborted - no longer a member,
   // or there will be no other attempt; FailedPrecondition - finished or failed; DeadlineExceeded.
   virtual absl::Status WaitForOtherAttempt(uint64_t attempt, absl::Duration timeout) = 0;
 
-  // Counts workers. Names are unique within an attempt.
-  // Errors: Aborted - the job was rolled back, or this worker is no member; DeadlineExceeded -
-  // names who is missing; Unavailable - the coordinator is away for longer than the timeout.
+  // Counts workers. Names are unique within an attempt; at most 256 bytes, like those of the
+  // values, of which there are at most 256. Errors: InvalidArgument - no such name, too many
+  // values; FailedPrecondition - the job has ended; Aborted - it was rolled back, or this worker is
+  // no member; DeadlineExceeded - names who is missing.
   virtual absl::StatusOr<BarrierResult> Barrier(const std::string& name,
                                                 const std::map<std::string, double>& values,
                                                 const BarrierOptions& options) = 0;
 
-  // Ranges of about `examples` more, or that there are no more. Errors: Unavailable - the
-  // coordinator is away and did not come back within `timeout`; DeadlineExceeded - it gave no
-  // answer, or others hold the rest. A call after one that failed gets what that one missed.
+  // Ranges of about `examples` more, in whole batches, or that there are no more: each position of
+  // each epoch once. Errors: FailedPrecondition - a job in sync or without data, or one that has
+  // ended; Unavailable - it does not run yet; Aborted - it was rolled back, or this worker is no
+  // member; DeadlineExceeded - no answer, or others hold the rest. A call after one that failed
+  // gets what that one missed.
   virtual absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples, absl::Duration timeout) = 0;
 
   virtual void ReportProgress(const Progress& progress) = 0;  // never waits
 
-  // Asks for a checkpoint and waits until it is committed. Returns its id.
-  // Errors: Aborted - the job was rolled back meanwhile; Unimplemented - a local job without a data
-  // folder; ResourceExhausted - no room; DeadlineExceeded. The checkpoints before it stay.
+  // Asks for a checkpoint and waits until it is committed, 10 minutes at most. Returns its id.
+  // Errors: FailedPrecondition - the job has ended, or is a local one that does not run or has no
+  // data folder; DeadlineExceeded - says what is waited for; and after some failures the last one:
+  // ResourceExhausted - no room, DataLoss - the disk. The checkpoints before it stay.
   virtual absl::StatusOr<std::string> SaveCheckpoint(
       const std::map<std::string, double>& metrics) = 0;
 
-  // finished: the job is done, as far as this worker knows. Else it gives up, and says why.
+  // finished: the job is done, as far as this worker knows. Else it gives up, and says why. From
+  // here on the worker is no member. Idempotent.
   // Errors: DeadlineExceeded, Unavailable - the coordinator did not hear it; the lease ends then.
   virtual absl::Status Leave(bool finished, const std::string& reason) = 0;
 };
