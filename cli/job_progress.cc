@@ -111,7 +111,9 @@ std::optional<std::string> ProgressMeter::Rollback(const v1::JobStatus& job) {
   const uint64_t lost_before = std::exchange(lost_steps_, view.resume().lost_steps());
   if (before == 0 || before == view.attempt()) return std::nullopt;
   const v1::ResumePoint& resume = view.resume();
-  const uint64_t lost = resume.lost_steps() - std::min(lost_before, resume.lost_steps());
+  // A coordinator that was restarted counts less than what has been seen here.
+  const uint64_t lost = std::max(resume.lost_steps() - std::min(lost_before, resume.lost_steps()),
+                                 step_ - std::min(step_, resume.step()));
   return absl::StrCat("Rolled back: the job goes on from ",
                       resume.checkpoint_id().empty()
                           ? "its first values"

@@ -55,11 +55,9 @@ Table JobsTable() {
 void AddJob(const v1::JobStatus& job, Table& table) {
   const JobProgress progress = ProgressOf(job);
   const bool reported = progress.workers > 0;
-  // Of a job that has ended the message tells it.
-  const bool counts = reported || job.view().state() == v1::JOB_STATE_RUNNING;
   table.AddRow({job.view().name(), JobStateName(job.view().state()), RegimeText(job.view().spec()),
                 absl::StrCat(job.view().members_size(), "/", job.view().spec().workers()),
-                counts ? HumanCount(progress.step) : "-",
+                reported ? HumanCount(progress.step) : "-",
                 progress.loss ? Decimal(*progress.loss) : "-",
                 reported ? HumanCount(static_cast<uint64_t>(progress.samples_per_second)) : "-",
                 job.latest_checkpoint().empty() ? "-" : job.latest_checkpoint(),

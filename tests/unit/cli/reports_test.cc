@@ -109,6 +109,25 @@ TEST(ProgressMeter, ALossThatNobodyHasToldIsNotZero) {
   EXPECT_EQ(ProgressMeter().Line(job), "running: no step yet");
 }
 
+TEST(ProgressMeter, ARollbackUndoesWhatWasSeenThoughTheCoordinatorHasForgottenIt) {
+  v1::JobStatus job = HalfWay();
+  ProgressMeter meter;
+  (void)meter.Rollback(job);
+  (void)meter.Line(job);
+  job.mutable_view()->set_attempt(3);
+  EXPECT_EQ(meter.Rollback(job),
+            "Rolled back: the job goes on from its first values; 80 steps undone.");
+}
+
+TEST(Reports, AJobWithoutWorkersHasNoStepRatherThanAWrongOne) {
+  v1::ListJobsReply jobs;
+  v1::JobStatus& job = *jobs.add_jobs();
+  job = HalfWay();
+  job.clear_workers();
+  job.mutable_view()->clear_members();
+  EXPECT_THAT(JobsReport(jobs), HasSubstr("running  async       0/2     -     -"));
+}
+
 // A worker was killed, or the coordinator, which hears of the examples with the next reports.
 TEST(ProgressMeter, NothingGoesBackWithinAnAttempt) {
   v1::JobStatus job = HalfWay();
