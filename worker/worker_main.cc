@@ -2,6 +2,7 @@
 #include "worker/worker_main.h"
 
 #include <signal.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -89,6 +90,7 @@ class Signals {
         received_ = signal;
         since_ms = 0;
         run.Interrupt();
+        if (!run.joined()) _exit(128 + signal);
       } else if (signal > 0) {
         _exit(128 + signal);
       }
@@ -141,6 +143,7 @@ WorkerRunOptions RunOptions(const Flags& flags) {
                                                : flags.run_dir;
       return OpenLocalJob(local);
     }
+    spdlog::info("joining job={} coordinator={}", spec.name(), flags.coordinator);
     JoinOptions join;
     join.coordinator = flags.coordinator;
     join.name = spec.name();

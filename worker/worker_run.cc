@@ -241,8 +241,10 @@ WorkerResult WorkerRun::Train() {
 }
 
 WorkerResult WorkerRun::TrainOnce(Loaded& loaded, bool& join_anew) {
+  joined_ = false;
   absl::StatusOr<Job> opened = options_.open_job(loaded.spec);
   if (!opened.ok()) return {ExitOfJoin(opened.status()), opened.status()};
+  joined_ = true;
   std::shared_ptr<JobSession> session = std::move(opened->session);
   {
     MutexLock lock(mutex_);

@@ -48,8 +48,8 @@ struct WorkerRunOptions {
   bool terminal = false;         // redraw them in place
 };
 
-// One life of a worker: job file, data, model, training, summary. Interrupt and LeaveNow are
-// thread-safe, the rest is used from one thread.
+// One life of a worker: job file, data, model, training, summary. Interrupt, joined and LeaveNow
+// are thread-safe, the rest is used from one thread.
 class WorkerRun {
  public:
   WorkerRun(WorkerRunOptions options, const ModelRegistry& models, Clock& clock);
@@ -62,6 +62,9 @@ class WorkerRun {
 
   // Ends the training at the next chance.
   void Interrupt();
+  // It has joined a job, and perhaps left it. Until then there is nothing to leave, and an
+  // interruption is not looked for.
+  bool joined() const { return joined_; }
   // Leaves the job from the caller's thread, so that calls which wait for others end.
   void LeaveNow(absl::string_view reason);
 
@@ -78,6 +81,7 @@ class WorkerRun {
   Clock& clock_;
   std::string run_dir_;
   std::atomic<bool> interrupted_{false};
+  std::atomic<bool> joined_{false};
   Mutex mutex_;
   // Shared with Interrupt's thread, which may be leaving the job when the run ends.
   std::shared_ptr<JobSession> session_ ABSL_GUARDED_BY(mutex_);

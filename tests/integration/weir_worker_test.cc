@@ -181,6 +181,16 @@ TEST_F(WeirWorker, ASignalEndsTrainingWithItsNumber) {
   EXPECT_EQ(ended->code, 128 + SIGTERM);
 }
 
+// It tries to reach a coordinator for an hour.
+TEST_F(WeirWorker, ASignalEndsAWorkerThatHasNotJoinedAtOnce) {
+  const auto worker = Start({"--coordinator", "127.0.0.1:1", "--join-timeout-s", "3600"});
+  ASSERT_TRUE(WaitForLine(*worker, "joining"));
+  worker->Signal(SIGTERM);
+  const auto ended = worker->WaitFor(absl::Seconds(5));  // it gives up what hangs after 10
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->code, 128 + SIGTERM);
+}
+
 // A thread that spins beside another process made a step 500 times slower: docs/performance.md.
 TEST_F(WeirWorker, RunsOneThreadThatDoesNotSpinUnlessTheUserSaysOtherwise) {
   for (const char* name : {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}) unsetenv(name);
