@@ -84,8 +84,7 @@ JobProgress ProgressOf(const v1::JobStatus& job) {
 std::string ProgressMeter::Line(const v1::JobStatus& job) {
   const v1::JobView& view = job.view();
   if (view.state() != v1::JOB_STATE_RUNNING) {
-    return absl::StrCat(JobStateName(view.state()), view.message().empty() ? "" : ": ",
-                        view.message());
+    return absl::StrCat(JobStateName(view), view.message().empty() ? "" : ": ", view.message());
   }
   JobProgress progress = ProgressOf(job);
   if (line_attempt_ != view.attempt()) step_ = examples_ = 0;

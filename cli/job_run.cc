@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/exit_code.h"
 #include "cli/human.h"
+#include "cli/job_stop.h"
 #include "cli/loss_curve.h"
 #include "cli/past_run.h"
 #include "cli/reports.h"
@@ -51,6 +52,7 @@ absl::StatusOr<int> JobRun::Run() {
   for (int rank = 0; rank < job_.workers; ++rank) WEIR_RETURN_IF_ERROR(StartWorker(rank));
 
   const absl::Status supervised = Supervise();
+  AwaitLastCheckpoint();
   console_.EndProgress();
   const absl::StatusOr<v1::JobStatus> job = AskForJob();
   const Verdict verdict = Judge(job, supervised);
@@ -137,6 +139,10 @@ absl::Status JobRun::StartWorker(int rank) {
   for (const std::string& override : options_.overrides) {
     worker.arguments.insert(worker.arguments.end(), {"--set", override});
   }
+  // The run has begun anew already: one that comes later goes on with it.
+  if (job_.replace && workers_[name].replacements > 0) {
+    worker.arguments.insert(worker.arguments.end(), {"--set", "replace=false"});
+  }
   return group_->Start(name, worker);
 }
 
@@ -209,12 +215,59 @@ absl::Status JobRun::Supervise() {
 
 void JobRun::ForwardStopRequests() {
   const int requests = std::min(options_.stop_requests(), 2);
+  if (options_.clock->Now() >= stop_deadline_) {
+    stop_deadline_ = absl::InfiniteFuture();
+    console_.Line(absl::StrCat("The workers have not stopped within ",
+                               absl::FormatDuration(options_.stop_timeout),
+                               "; they leave in the midst of a step."));
+    SignalWorkers(SIGTERM);
+  }
   if (requests == stops_forwarded_) return;
   stops_forwarded_ = requests;
-  console_.Line(requests == 1 ? "Stopping after the current step; once more to kill the workers."
-                              : "Killing the workers.");
-  for (const auto& worker : workers_) {
-    group_->Signal(worker.first, requests == 1 ? SIGTERM : SIGKILL);
+  if (requests == 2) {
+    console_.Line("Killing the workers.");
+    SignalWorkers(SIGKILL);
+  } else if (StopJob()) {
+    stop_deadline_ = options_.clock->Now() + options_.stop_timeout;
+    console_.Line("Stopping after the current step, then saving; once more to kill the workers.");
+  } else {
+    console_.Line("Stopping after the current step; once more to kill the workers.");
+    SignalWorkers(SIGTERM);
+  }
+}
+
+void JobRun::SignalWorkers(int signal) {
+  for (const auto& worker : workers_) group_->Signal(worker.first, signal);
+}
+
+// False: there is nothing yet that could be saved, or nobody who would.
+bool JobRun::StopJob() {
+  const absl::StatusOr<v1::JobStatus> job = AskForJob();
+  std::vector<pid_t> pids;
+  for (const auto& worker : workers_) pids.push_back(group_->Pid(worker.first));
+  if (!job.ok() || !IsOfThisRun(*job) || !IsOursToStop(*job, pids)) return false;
+  v1::StopJobRequest request;
+  request.set_job(job_.name);
+  request.set_reason("`weir run` was interrupted");
+  return client_->Call(&CoordinatorStub::StopJob, request, options_.clock->Now() + kReachTimeout)
+      .ok();
+}
+
+// When the workers of a stopped job have gone, the coordinator saves it.
+void JobRun::AwaitLastCheckpoint() {
+  const absl::Time deadline = options_.clock->Now() + options_.stop_timeout;
+  while (options_.stop_requests() < 2) {
+    const absl::StatusOr<v1::JobStatus> job = AskForJob();
+    const bool saves = job.ok() && IsOfThisRun(*job) && IsLive(job->view().state()) &&
+                       job->view().stop() && job->view().members().empty();
+    if (!saves) return;
+    if (options_.clock->Now() >= deadline) {
+      console_.Line(absl::StrCat("The checkpoint is not saved within ",
+                                 absl::FormatDuration(options_.stop_timeout), "."));
+      return;
+    }
+    group_->Poll(absl::Milliseconds(100));
+    if (cluster_ && !cluster_->Tend().ok()) return;
   }
 }
 
@@ -288,6 +341,14 @@ absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job, const Ve
   if (job.ok()) {
     facts.checkpoint = job->latest_checkpoint();
     facts.servers = job->view().shard_map().servers_size();
+    const bool asked = stops_forwarded_ > 0 && job->view().state() != v1::JOB_STATE_FINISHED;
+    stopped_ = IsOfThisRun(*job) && (asked || IsStopped(job->view()));
+  }
+  if (stopped_) {
+    newest_ = NewestCheckpoint();  // while the cluster is there
+    // A worker that is stopped counts itself alone.
+    facts.steps = newest_.step();
+    facts.examples = newest_.examples();
   }
   for (const auto& worker : workers_) facts.replaced_workers += worker.second.replacements;
   if (!facts.checkpoint.empty()) facts.list_checkpoints = ListCommand();
@@ -305,13 +366,29 @@ absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job, const Ve
   }
   // A run that was refused leaves an earlier one's result alone.
   if (folder_.Trained() || verdict.code == 0) WEIR_RETURN_IF_ERROR(WriteResult(facts));
-  if (verdict.code == static_cast<int>(RunExit::kStopped)) {
+  Explain(verdict);
+  return absl::OkStatus();
+}
+
+// Why the job is not done, and how to go on.
+void JobRun::Explain(const Verdict& verdict) {
+  if (stopped_) {
+    console_.Line(StoppedText(newest_, GoOnCommand(options_, cluster_ != nullptr)));
+  } else if (verdict.code == static_cast<int>(RunExit::kStopped)) {
     console_.Line("The job was stopped before its end.");
   }
   if (!verdict.failure.empty()) {
     console_.Line(absl::StrCat("failed: ", verdict.failure, "; logs: ", folder_.path(), "/logs"));
   }
-  return absl::OkStatus();
+}
+
+// Without an id: there is none.
+v1::Manifest JobRun::NewestCheckpoint() {
+  v1::ListCheckpointsRequest request;
+  request.set_job(job_.name);
+  const absl::StatusOr<v1::ListCheckpointsReply> reply = client_->Call(
+      &CoordinatorStub::ListCheckpoints, request, options_.clock->Now() + kAskTimeout);
+  return reply.ok() && reply->manifests_size() > 0 ? reply->manifests(0) : v1::Manifest();
 }
 
 // Lists this run's checkpoints.

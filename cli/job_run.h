@@ -39,8 +39,10 @@ class JobRun {
     std::string program_folder;         // of weir-worker and the daemons
     std::string log_level = "info";
     const Clock* clock = nullptr;  // must outlive the run
-    // How often a person has asked to stop: once ends the job after the current step, twice kills.
+    // How often a person has asked to stop: once ends the job as `weir stop` does, twice kills.
     std::function<int()> stop_requests;
+    // For the workers' last step, and for the checkpoint after it.
+    absl::Duration stop_timeout = absl::Minutes(1);
   };
 
   // `console` must outlive the run.
@@ -74,6 +76,11 @@ class JobRun {
   int RunningWorkers() const;
   absl::Status Supervise();
   void ForwardStopRequests();
+  bool StopJob();
+  void SignalWorkers(int signal);
+  void AwaitLastCheckpoint();
+  void Explain(const Verdict& verdict);
+  v1::Manifest NewestCheckpoint();
   void ShowProgress();
   absl::StatusOr<v1::JobStatus> AskForJob();
   Verdict Judge(const absl::StatusOr<v1::JobStatus>& job, const absl::Status& supervised) const;
@@ -99,6 +106,9 @@ class JobRun {
   ProgressMeter meter_;
   absl::Time next_progress_ = absl::InfinitePast();
   int stops_forwarded_ = 0;
+  bool stopped_ = false;  // the job, before its end
+  v1::Manifest newest_;   // checkpoint of a job that was stopped
+  absl::Time stop_deadline_ = absl::InfiniteFuture();
 };
 
 }  // namespace weir

@@ -91,13 +91,17 @@ absl::StatusOr<std::string> QueryCheckpoints(const Query& query, const std::stri
 }
 
 absl::StatusOr<std::string> StopJob(const Query& query, const std::string& job) {
+  v1::ShowJobRequest show;
+  show.set_job(job);
+  WEIR_ASSIGN_OR_RETURN(const v1::ShowJobReply before, Ask(query, &CoordinatorStub::ShowJob, show));
   v1::StopJobRequest request;
   request.set_job(job);
-  request.set_reason("stopped by `weir stop`");
+  request.set_reason("`weir stop`");
   WEIR_ASSIGN_OR_RETURN(const v1::StopJobReply reply,
                         Ask(query, &CoordinatorStub::StopJob, request));
   if (query.json) return ToJson(reply);
-  return absl::StrCat("The workers of ", job, " stop after their current step.\n");
+  WEIR_ASSIGN_OR_RETURN(const v1::ShowJobReply after, Ask(query, &CoordinatorStub::ShowJob, show));
+  return StopReport(before.job(), after.job());
 }
 
 }  // namespace weir

@@ -55,7 +55,7 @@ Table JobsTable() {
 void AddJob(const v1::JobStatus& job, Table& table) {
   const JobProgress progress = ProgressOf(job);
   const bool reported = progress.workers > 0;
-  table.AddRow({job.view().name(), JobStateName(job.view().state()), RegimeText(job.view().spec()),
+  table.AddRow({job.view().name(), JobStateName(job.view()), RegimeText(job.view().spec()),
                 absl::StrCat(job.view().members_size(), "/", job.view().spec().workers()),
                 reported ? HumanCount(progress.step) : "-",
                 progress.loss ? Decimal(*progress.loss) : "-",
@@ -78,8 +78,13 @@ std::string LatePushes(const v1::JobStatus& job) {
 
 }  // namespace
 
-std::string JobStateName(v1::JobState state) {
-  return WithoutPrefix(v1::JobState_Name(state), "JOB_STATE_");
+std::string JobStateName(const v1::JobView& view) {
+  if (IsStopped(view)) return "stopped";
+  return WithoutPrefix(v1::JobState_Name(view.state()), "JOB_STATE_");
+}
+
+bool IsStopped(const v1::JobView& view) {
+  return view.state() == v1::JOB_STATE_FAILED && view.stop();
 }
 
 bool IsLive(v1::JobState state) {
@@ -162,6 +167,29 @@ std::string CheckpointsReport(const v1::ListCheckpointsReply& checkpoints) {
                   absl::StrJoin(metrics, " ")});
   }
   return table.empty() ? "No checkpoints.\n" : table.ToString();
+}
+
+std::string StopReport(const v1::JobStatus& before, const v1::JobStatus& after) {
+  const v1::JobView& view = after.view();
+  const std::string checkpoint =
+      after.latest_checkpoint().empty()
+          ? "it has no checkpoint.\n"
+          : absl::StrCat("its newest checkpoint is ", after.latest_checkpoint(), ".\n");
+  if (!IsLive(before.view().state())) {
+    if (IsStopped(before.view())) {
+      return absl::StrCat(view.name(), " is stopped already; ", checkpoint);
+    }
+    return absl::StrCat(view.name(), " has ended already (", JobStateName(before.view()), "); ",
+                        checkpoint);
+  }
+  if (!IsLive(view.state())) {
+    return absl::StrCat(view.name(), " had no workers and is stopped; ", checkpoint);
+  }
+  if (view.members().empty()) {
+    return absl::StrCat(view.name(), " has no workers; it is saved and stopped.\n");
+  }
+  return absl::StrCat("The workers of ", view.name(),
+                      " stop after their current step; then it is saved.\n");
 }
 
 std::string LocalReport(const LocalState& state) {

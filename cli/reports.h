@@ -16,6 +16,8 @@ std::string StatusReport(const v1::StatusReply& status);
 std::string JobsReport(const v1::ListJobsReply& jobs);
 std::string JobReport(const v1::JobStatus& job);  // with its workers
 std::string CheckpointsReport(const v1::ListCheckpointsReply& checkpoints);
+// What `weir stop` has done.
+std::string StopReport(const v1::JobStatus& before, const v1::JobStatus& after);
 // The processes of `weir local up`.
 std::string LocalReport(const LocalState& state);
 
@@ -23,8 +25,9 @@ std::string LocalReport(const LocalState& state);
 // Errors: Internal - it cannot be written.
 absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message);
 
-// "running", "waiting", ...
-std::string JobStateName(v1::JobState state);
+// "running", "waiting", ...; "stopped" for one that has ended by command.
+std::string JobStateName(const v1::JobView& view);
+bool IsStopped(const v1::JobView& view);
 // Whether a job in this state has not ended yet.
 bool IsLive(v1::JobState state);
 

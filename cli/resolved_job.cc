@@ -33,6 +33,7 @@ absl::StatusOr<ResolvedJob> ParseResolvedJob(const std::string& text) {
     resolved.name = job["name"].as<std::string>();
     resolved.workers = job["workers"].as<int>();
     if (job["regime"]) resolved.regime = RegimeText(job["regime"]);
+    if (job["replace"]) resolved.replace = job["replace"].as<bool>();
     resolved.text = text;
     return resolved;
   } catch (const YAML::Exception& error) {

@@ -13,6 +13,7 @@ struct ResolvedJob {
   std::string name;
   std::string regime;
   int workers = 1;
+  bool replace = false;
   std::string text;  // the job file with every default, as weir-worker prints it
 };
 

@@ -64,6 +64,8 @@ absl::StatusOr<std::string> SummaryJson(const std::string& worker_summary, const
   summary["regime"] = facts.regime;
   if (facts.servers > 0) summary["servers"] = facts.servers;
   summary["workers"] = facts.workers;
+  if (facts.steps > 0) summary["steps"] = facts.steps;
+  if (facts.examples > 0) summary["examples"] = facts.examples;
   summary["restarted_daemons"] = facts.restarted_daemons;
   summary["replaced_workers"] = facts.replaced_workers;
   if (!facts.checkpoint.empty()) summary["checkpoint"] = facts.checkpoint;

@@ -2,6 +2,7 @@
 // What a run has come to, as JSON for programs and as text for people.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,8 @@ struct RunFacts {
   std::string regime = {};
   int servers = 0;
   int workers = 0;
+  uint64_t steps = 0;     // of all workers; 0: what the worker has written holds
+  uint64_t examples = 0;  // the same
   int restarted_daemons = 0;
   int replaced_workers = 0;
   std::string checkpoint = {};        // newest committed; empty: none

@@ -129,6 +129,20 @@ class RunTest : public ::testing::Test {
     return {ended ? ended->code : -1, absl::StrJoin(weir->ReadLines(), "\n")};
   }
 
+  // Fails the test where the run ends before it has said so.
+  static void AwaitOutput(ChildProcess& weir, const std::string& part) {
+    const absl::Time deadline = absl::Now() + kLong;
+    std::string output;
+    while (!absl::StrContains(output, part) && absl::Now() < deadline) {
+      absl::StrAppend(&output, absl::StrJoin(weir.ReadLines(), "\n"), "\n");
+      if (!absl::StrContains(output, part) && weir.WaitFor(absl::Milliseconds(20))) {
+        absl::StrAppend(&output, absl::StrJoin(weir.ReadLines(), "\n"));
+        break;
+      }
+    }
+    ASSERT_THAT(output, HasSubstr(part));
+  }
+
   nlohmann::json Summary() {
     const auto text = ReadTextFile(folder_ + "/runs/tiny/summary.json");
     EXPECT_THAT(text, IsOk());
@@ -304,6 +318,51 @@ TEST_F(RunTest, AKilledWorkerIsReplacedAndTheOthersAreNot) {
   EXPECT_EQ(summary.value("replaced_workers", 0), 1);
   EXPECT_EQ(summary.value("lost_steps", -1), 0);
   EXPECT_EQ(summary.value("steps", 0), 200 * 512 / 32);
+}
+
+// Three times: each goes on from where the one before it has stopped.
+TEST_F(RunTest, AnInterruptSavesACheckpointThatTheNextRunGoesOnFrom) {
+  WriteJob(absl::StrReplaceAll(kJob, {{"epochs: 3", "epochs: 100000"}}));
+  std::string checkpoint;
+  for (int run = 0; run < 3; ++run) {
+    const auto weir =
+        run == 0 ? Start({"--servers", "2"}) : Start({"--servers", "2", "--set", "resume=auto"});
+    if (run > 0) AwaitOutput(*weir, "resumes from " + checkpoint);
+    AwaitOutput(*weir, " samples/s");
+    weir->Signal(SIGINT);
+    const auto ended = weir->WaitFor(absl::Seconds(90));
+    ASSERT_TRUE(ended);
+    const std::string output = absl::StrJoin(weir->ReadLines(), "\n");
+    EXPECT_EQ(ended->code, 130) << output;
+    ASSERT_THAT(output, AllOf(HasSubstr("go on from it with"), HasSubstr("--set resume=auto")));
+    checkpoint = output.substr(output.find("Its newest checkpoint is ") + 25, 10);
+  }
+  // A plain rerun does not throw it away in silence.
+  const Answer plain = Run({"--servers", "2"});
+  EXPECT_EQ(plain.code, 3) << plain.output;
+  EXPECT_THAT(plain.output, AllOf(HasSubstr("resume: auto to go on from checkpoint " + checkpoint),
+                                  HasSubstr("replace: true to begin anew")));
+}
+
+// All processes of the run die with it; the next run's coordinator gives the dead members a lease.
+TEST_F(RunTest, AKilledRunGoesOnOrBeginsAnewAtTheFirstTry) {
+  WriteJob(absl::StrReplaceAll(kJob, {{"epochs: 3", "epochs: 100000"}}) +
+           "checkpoint: {every: 20 steps}\n");
+  const std::string log = folder_ + "/runs/tiny/logs/coordinator.log";
+  const auto saves = [&] {
+    const auto text = ReadTextFile(log);
+    return text.ok() && absl::StrContains(*text, "checkpoint committed");
+  };
+  for (const char* flag : {"", "resume=latest", "resume=auto", "", "replace=true"}) {
+    const auto weir = *flag == 0 ? Start({}) : Start({"--set", flag});
+    const bool anew = std::string(flag) == "replace=true";
+    AwaitOutput(*weir, anew ? "checkpoint=none" : "training attempt=");
+    AwaitOutput(*weir, " samples/s");
+    const absl::Time deadline = absl::Now() + kLong;
+    while (!saves() && absl::Now() < deadline) weir->WaitFor(absl::Milliseconds(20));
+    weir->Signal(SIGKILL);
+    ASSERT_TRUE(weir->WaitFor(absl::Seconds(30))) << flag;
+  }
 }
 
 TEST_F(RunTest, AnInterruptEndsEverythingWithStatus130) {

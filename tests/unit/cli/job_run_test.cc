@@ -139,6 +139,22 @@ TEST_F(JobRunTest, AStopByRequestIsNoFailureOfTheWorkers) {
                                    HasSubstr("The job was stopped before its end.")));
 }
 
+TEST_F(JobRunTest, AReplacementOfAWorkerDoesNotBeginTheJobAnew) {
+  WriteProgram("weir-worker", R"sh(
+case "$*" in
+  *--print-job*) printf 'name: fake\nworkers: 2\nregime: sync\nreplace: true\n' ;;
+  *replace=false*) ;;
+  *) kill -9 $$ ;;
+esac
+)sh");
+  EXPECT_EQ(*Run(), 0) << output_.str();
+  int anew = 0;
+  for (const std::string& start : Starts("weir-worker")) {
+    anew += absl::StrContains(start, "--set replace=false") ? 1 : 0;
+  }
+  EXPECT_EQ(anew, 2) << "of two workers that were killed";
+}
+
 TEST_F(JobRunTest, AJobThatIsRefusedStartsNothing) {
   WriteProgram("weir-worker", "echo 'weir-worker: job.yaml:3: no such key'; exit 2");
   EXPECT_THAT(Run(), HasStatus(absl::StatusCode::kInvalidArgument, "job.yaml:3: no such key"));

@@ -295,5 +295,38 @@ TEST(ResolvedJob, TextWithoutANameIsRefused) {
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("weir-worker")));
 }
 
+TEST(Reports, StopSaysWhatItHasFoundAndWhatIsSaved) {
+  v1::JobStatus running;
+  running.mutable_view()->set_name("j");
+  running.mutable_view()->set_state(v1::JOB_STATE_RUNNING);
+  v1::JobStatus orphan = running;
+  running.mutable_view()->add_members();
+  v1::JobStatus stopped = orphan;
+  stopped.mutable_view()->set_state(v1::JOB_STATE_FAILED);
+  stopped.mutable_view()->set_stop(true);
+  EXPECT_EQ(StopReport(running, running),
+            "The workers of j stop after their current step; then it is saved.\n");
+  EXPECT_EQ(StopReport(orphan, orphan), "j has no workers; it is saved and stopped.\n");
+  EXPECT_EQ(StopReport(orphan, stopped),
+            "j had no workers and is stopped; it has no checkpoint.\n");
+  stopped.set_latest_checkpoint("00000002-1");
+  EXPECT_EQ(StopReport(stopped, stopped),
+            "j is stopped already; its newest checkpoint is 00000002-1.\n");
+  v1::JobStatus finished = stopped;
+  finished.mutable_view()->set_state(v1::JOB_STATE_FINISHED);
+  EXPECT_EQ(StopReport(finished, finished),
+            "j has ended already (finished); its newest checkpoint is 00000002-1.\n");
+}
+
+TEST(Reports, AJobThatEndedByCommandIsStoppedAndNotFailed) {
+  v1::JobView view;
+  view.set_state(v1::JOB_STATE_FAILED);
+  EXPECT_EQ(JobStateName(view), "failed");
+  view.set_stop(true);
+  EXPECT_EQ(JobStateName(view), "stopped");
+  view.set_state(v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(JobStateName(view), "running");
+}
+
 }  // namespace
 }  // namespace weir
