@@ -55,6 +55,7 @@ bool StepLedger::Open(const PushHeader& push) {
   Group& group = groups_[push.group];
   if (group.open) return false;
   group.open = true;
+  several_in_a_step_ |= group.steps_closed == push.step + 1;
   group.next = push.group_step;
   group.step = push.step;
   group.rate_scale = push.rate_scale;
@@ -130,7 +131,7 @@ absl::optional<StepLedger::OpenStep> StepLedger::OpenBelow(uint64_t step) const 
 
 bool StepLedger::AllClosedBelow(uint64_t step, const MemberSet& members) const {
   if (OpenBelow(step).has_value()) return false;
-  return !IsBehind(step) || Behind(step, members).empty();
+  return (!IsBehind(step) && !several_in_a_step_) || Behind(step, members).empty();
 }
 
 std::vector<MemberInfo> StepLedger::Behind(uint64_t step, const MemberSet& members) const {

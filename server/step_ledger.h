@@ -66,7 +66,8 @@ class StepLedger {
   // The lowest open step below `step`.
   absl::optional<OpenStep> OpenBelow(uint64_t step) const;
   // True: nothing of a step below `step` is open, and nothing can come: every group has closed the
-  // step before it, or every member that counts there has gone beyond it.
+  // step before it, or every member that counts there has gone beyond it. Where a group has had
+  // several updates in one step, the latter alone: one that is closed need not be the step's last.
   bool AllClosedBelow(uint64_t step, const MemberSet& members) const;
   // The members that count below `step` and have not got as far as it.
   std::vector<MemberInfo> Behind(uint64_t step, const MemberSet& members) const;
@@ -87,6 +88,7 @@ class StepLedger {
   uint32_t sync_group_;
   std::vector<Group> groups_;  // [0] is state's: never open
   uint64_t steps_begun_ = 0;
+  bool several_in_a_step_ = false;  // updates of some group
   absl::flat_hash_map<WorkerId, uint64_t> reached_;
 };
 

@@ -40,6 +40,9 @@ absl::Status ClientUpdates::Update(uint32_t group, absl::Span<const PushItem> gr
   options.consumed = place_.consumed;
   WEIR_ASSIGN_OR_RETURN(const PushStats stats, client_.PushPull(gradients, weights, options));
   made_[group] = asked;
+  ++total_;
+  several_in_a_step_ |= asked > 1;
+  updated_in_[group] = place_.step + 1;
   staleness_ = stats.staleness;
   if (stats.late) {
     ++late_pushes_;
@@ -47,6 +50,12 @@ absl::Status ClientUpdates::Update(uint32_t group, absl::Span<const PushItem> gr
     group_steps_[group] = std::max(group_steps_[group], stats.next_group_step);
   }
   return absl::OkStatus();
+}
+
+bool ClientUpdates::ShowTheEndOfStepBefore(uint64_t step, size_t groups) const {
+  const auto in_it = std::count_if(updated_in_.begin(), updated_in_.end(),
+                                   [&](const auto& group) { return group.second == step; });
+  return !several_in_a_step_ && static_cast<size_t>(in_it) == groups;
 }
 
 absl::Status ClientUpdates::Finish(uint32_t groups) {

@@ -48,6 +48,12 @@ class ClientUpdates final : public GroupUpdates {
   // Nobody waits for this worker's steps any more (bounded staleness). `groups`: of the optimizers.
   absl::Status Finish(uint32_t groups);
 
+  // Updates that this attempt has made.
+  uint64_t total() const { return total_; }
+  // True: each of the groups had an update in the step before `step`, and none ever had several in
+  // one step: so that who sees the updates sees where that step ended.
+  bool ShowTheEndOfStepBefore(uint64_t step, size_t groups) const;
+
   // Pushes of which something came too late and was dropped (backup workers).
   uint64_t late_pushes() const { return late_pushes_; }
   // The step that the others are in, as far as the servers have said; 0: they have not.
@@ -67,6 +73,9 @@ class ClientUpdates final : public GroupUpdates {
   StepPlace place_;
   std::map<uint32_t, uint32_t> asked_;  // by group: updates, since the step began or was repeated
   std::map<uint32_t, uint32_t> made_;   // by group: updates of the step that have been made
+  std::map<uint32_t, uint64_t> updated_in_;  // by group: one more than the step of the last update
+  bool several_in_a_step_ = false;
+  uint64_t total_ = 0;
   uint64_t staleness_ = 0;
   uint64_t late_pushes_ = 0;
   uint64_t next_step_ = 0;

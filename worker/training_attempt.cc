@@ -50,12 +50,6 @@ uint64_t FirstStep(const JobInfo& info, const v1::JobSpec& spec) {
   return std::max(first, info.resume_step);
 }
 
-double ValueOr(const std::map<std::string, double>& values, const std::string& name,
-               double fallback) {
-  const auto found = values.find(name);
-  return found == values.end() ? fallback : found->second;
-}
-
 }  // namespace
 
 TrainingAttempt::TrainingAttempt(TrainingParts& parts, const JobInfo& info)
@@ -80,6 +74,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::Run() {
     return absl::FailedPreconditionError(absl::StrCat("the model's Loop has returned after step ",
                                                       step_, ": it goes on until Next is false"));
   }
+  WEIR_RETURN_IF_ERROR(CheckTrained());
   parts_.log.Flush();
   return stopped_ ? EndEarly() : End();
 }
@@ -330,71 +325,6 @@ bool TrainingAttempt::leads_group() const {
 
 double TrainingAttempt::TrainSeconds() const {
   return std::max(1e-9, absl::ToDoubleSeconds(parts_.clock.Now() - began_ - evaluating_));
-}
-
-// A checkpoint that cannot be saved is no reason to lose the evaluation too.
-absl::Status TrainingAttempt::SaveFinal(RunSummary& summary) {
-  if (!parts_.spec.checkpoint().at_end() || !lowest()) return absl::OkStatus();
-  const auto saved = parts_.session.SaveCheckpoint(parts_.log.last_metrics());
-  if (saved.ok()) summary.checkpoint = *saved;
-  if (absl::IsAborted(saved.status())) return saved.status();
-  summary.saved = saved.status();
-  if (!saved.ok()) spdlog::error("no final checkpoint: {}", saved.status().ToString());
-  return absl::OkStatus();
-}
-
-absl::StatusOr<RunSummary> TrainingAttempt::End() {
-  RunSummary summary;
-  const double rate = static_cast<double>(examples_) / TrainSeconds();
-  WEIR_RETURN_IF_ERROR(PushState());
-  const double steps_made = leads_group() ? static_cast<double>(step_ - first_step_) : 0;
-  std::map<std::string, double> mine = {
-      {"steps", steps_made}, {"rate", rate}, {"late", static_cast<double>(updates_.late_pushes())}};
-  const auto loss = parts_.log.last_metrics().find("loss");
-  if (loss != parts_.log.last_metrics().end()) {
-    mine["loss"] = loss->second;
-    mine["losses"] = 1;
-  }
-  WEIR_ASSIGN_OR_RETURN(const BarrierResult all, parts_.session.Barrier("end", mine, Meeting()));
-  WEIR_RETURN_IF_ERROR(SaveFinal(summary));
-  WEIR_RETURN_IF_ERROR(parts_.session.Barrier("saved", {}, Meeting()).status());
-  // Asked while nobody can have left yet.
-  summary.lead = lowest();
-  WEIR_ASSIGN_OR_RETURN(const Metrics test,
-                        evaluation_.Together("evaluate-final", sync_ ? step_ : 0));
-
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  summary.test_accuracy = ValueOr(test, "accuracy", kNone);
-  summary.test_loss = ValueOr(test, "loss", kNone);
-  summary.train_loss = ValueOr(all.sums, "loss", kNone) / ValueOr(all.sums, "losses", 1);
-  const double steps = ValueOr(all.sums, "steps", 0);
-  summary.steps = sync_ ? step_ : info_.resume_step + static_cast<uint64_t>(steps);
-  // What workers that are gone had done counts too.
-  summary.examples =
-      sync_ ? ExamplesAfterSteps(summary.steps, parts_.spec) : TotalExamples(parts_.spec);
-  // Not where this worker is, which in `async` is a guess.
-  if (summary.lead) parts_.log.AddEvaluation(step_, static_cast<double>(summary.examples), test);
-  summary.samples_per_second = ValueOr(all.sums, "rate", 0);
-  summary.late_pushes = static_cast<uint64_t>(ValueOr(all.sums, "late", 0));
-  summary.workers = all.members;
-  return summary;
-}
-
-// Stopped by command: in `async` the others are at other steps, so nobody waits for anybody. The
-// coordinator saves the checkpoint when all have left, with the state that they push here.
-absl::StatusOr<RunSummary> TrainingAttempt::EndEarly() {
-  spdlog::info("stopped by command {}={}", step_name(), step_);
-  WEIR_RETURN_IF_ERROR(PushState());
-  RunSummary summary;
-  summary.stopped = true;
-  summary.lead = lowest();
-  summary.test_accuracy = summary.test_loss = std::numeric_limits<double>::quiet_NaN();
-  summary.train_loss = ValueOr(parts_.log.last_metrics(), "loss", summary.test_loss);
-  summary.steps = step_;
-  summary.examples = examples_;
-  summary.samples_per_second = static_cast<double>(examples_) / TrainSeconds();
-  summary.workers = static_cast<uint32_t>(parts_.session.Info().members.size());
-  return summary;
 }
 
 }  // namespace weir

@@ -48,6 +48,9 @@ class TrainingAttempt final : public TrainingSteps {
   void LogStep();
   absl::Status EvaluateNow();
   absl::Status PushState();
+  // training_end.cc
+  absl::Status CheckTrained() const;
+  absl::Status TellStepsDone();
   absl::StatusOr<RunSummary> End();
   absl::StatusOr<RunSummary> EndEarly();
   absl::Status SaveFinal(RunSummary& summary);

@@ -31,13 +31,14 @@ struct Probe : weir::Replica {
         second(context.WrapOptimizer("second", seldom->parameters(), torch::optim::SGDOptions(1))) {
   }
 
-  weir::Nest Train(weir::StepContext& context, const weir::Nest&) override {
-    static const std::map<std::string, void (Probe::*)(weir::StepContext&)> kSteps = {
-        {"five-to-one", &Probe::FiveToOne},
-        {"in-turns", &Probe::InTurns},
-        {"collectives", &Probe::Collectives},
-        {"mismatch", &Probe::Mismatch}};
-    (this->*kSteps.at(step))(context);
+  weir::Nest Train(weir::StepContext& context, const weir::Nest& batch) override {
+    static const std::map<std::string, void (Probe::*)(weir::StepContext&, const weir::Nest&)>
+        kSteps = {{"five-to-one", &Probe::FiveToOne},
+                  {"in-turns", &Probe::InTurns},
+                  {"collectives", &Probe::Collectives},
+                  {"mismatch", &Probe::Mismatch},
+                  {"dropout", &Probe::Dropout}};
+    (this->*kSteps.at(step))(context, batch);
     return {};
   }
 
@@ -47,18 +48,18 @@ struct Probe : weir::Replica {
     optimizer.Step();
   }
 
-  void FiveToOne(weir::StepContext&) {
+  void FiveToOne(weir::StepContext&, const weir::Nest&) {
     for (int i = 0; i < 5; ++i) Update(often, first);
     Update(seldom, second);
   }
 
   // Like a loop that runs five steps of one kind and one of the other.
-  void InTurns(weir::StepContext& context) {
+  void InTurns(weir::StepContext& context, const weir::Nest&) {
     context.step() % 6 < 5 ? Update(often, first) : Update(seldom, second);
   }
 
   // Each replica brings its id, with the weight id + 1; all know what must come of it.
-  void Collectives(weir::StepContext& context) {
+  void Collectives(weir::StepContext& context, const weir::Nest&) {
     const int64_t id = context.replica_id();
     context.SetWeight(static_cast<double>(id + 1));
     const torch::Tensor mine = torch::tensor({static_cast<double>(id)}, torch::kFloat64);
@@ -89,7 +90,7 @@ struct Probe : weir::Replica {
   }
 
   // In step 2 the replicas of rank 1 call something else. Each tells what it is told.
-  void Mismatch(weir::StepContext& context) {
+  void Mismatch(weir::StepContext& context, const weir::Nest&) {
     try {
       if (context.step() == 2 && context.replica_id() >= 2) {
         context.AllGather(torch::zeros({1}, torch::kInt64), "hits");
@@ -102,6 +103,16 @@ struct Probe : weir::Replica {
       throw;
     }
     Update(often, first);
+    Update(seldom, second);
+  }
+
+  // The gradient is a sum over what is left of the batch.
+  void Dropout(weir::StepContext&, const weir::Nest& batch) {
+    for (int i = 0; i < 2; ++i) {
+      const torch::Tensor kept = torch::dropout(batch["image"].flatten(1), 0.5, /*train=*/true);
+      (often->value * kept.sum(1)).mean().backward();
+      first.Step();
+    }
     Update(seldom, second);
   }
 

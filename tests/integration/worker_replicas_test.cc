@@ -35,6 +35,14 @@ regime: sync
 epochs: 1
 )";
 
+float ValueOf(const SavedCheckpoint& saved, const std::string& variable) {
+  float value = 0;
+  const std::string& weights = saved.variables.at(variable).weights;
+  EXPECT_EQ(weights.size(), sizeof(value));
+  std::memcpy(&value, weights.data(), std::min(weights.size(), sizeof(value)));
+  return value;
+}
+
 class WorkerReplicas : public testing::Test {
  protected:
   void SetUp() override {
@@ -83,15 +91,21 @@ class WorkerReplicas : public testing::Test {
   std::unique_ptr<ProcessCluster> cluster_;
 };
 
-float ValueOf(const SavedCheckpoint& saved, const std::string& variable) {
-  float value = 0;
-  const std::string& weights = saved.variables.at(variable).weights;
-  EXPECT_EQ(weights.size(), sizeof(value));
-  std::memcpy(&value, weights.data(), std::min(weights.size(), sizeof(value)));
-  return value;
-}
-
-class UnequallyOften : public WorkerReplicas, public testing::WithParamInterface<std::string> {};
+class UnequallyOften : public WorkerReplicas, public testing::WithParamInterface<std::string> {
+ protected:
+  // What was saved has counted every update.
+  void ExpectCounted() {
+    WEIR_ASSERT_OK(cluster_->WaitForLine("coordinator", "job ends", kLong));
+    WEIR_ASSERT_OK_AND_ASSIGN(const auto saved,
+                              ReadSavedCheckpoint(folder_ / "coordinator", "probe"));
+    const uint64_t steps = saved.manifest.step();
+    const bool in_turns = GetParam() == "in-turns";
+    const uint64_t seldom = in_turns ? steps / 6 : steps;
+    const uint64_t often = in_turns ? steps - seldom : 5 * steps;
+    EXPECT_EQ(ValueOf(saved, "often/value"), -static_cast<float>(often));
+    EXPECT_EQ(ValueOf(saved, "seldom/value"), -static_cast<float>(seldom));
+  }
+};
 
 // One optimizer is updated five times for every time of the other, within a step or in steps of its
 // own, so that where the groups stand does not follow from the step. Stopped when both train.
@@ -107,21 +121,21 @@ TEST_P(UnequallyOften, AJoinerTakesUpEachGroupWhereItStands) {
   WEIR_ASSERT_OK(cluster_->StartProgram(
       "stop", "weir", {"stop", "probe", "--coordinator", cluster_->coordinator()}));
   for (const char* name : {"stop", "a", "b"}) AwaitSuccess(name);
-
-  WEIR_ASSERT_OK(cluster_->WaitForLine("coordinator", "job ends", kLong));
-  WEIR_ASSERT_OK_AND_ASSIGN(const auto saved,
-                            ReadSavedCheckpoint(folder_ / "coordinator", "probe"));
-  const uint64_t steps = saved.manifest.step();
-  const bool in_turns = GetParam() == "in-turns";
-  const uint64_t seldom = in_turns ? steps / 6 : steps;
-  const uint64_t often = in_turns ? steps - seldom : 5 * steps;
-  EXPECT_EQ(ValueOf(saved, "often/value"), -static_cast<float>(often));
-  EXPECT_EQ(ValueOf(saved, "seldom/value"), -static_cast<float>(seldom));
+  ExpectCounted();
 }
 
-INSTANTIATE_TEST_SUITE_P(Steps, UnequallyOften, testing::Values("in-turns"), [](const auto& info) {
-  return info.param == "in-turns" ? "InTurns" : "FiveToOne";
-});
+TEST_P(UnequallyOften, AreSavedAtTheEndOfTheJob) {
+  const std::vector<std::string> settings = {absl::StrCat("model.options.step=", GetParam()),
+                                             "epochs=4"};
+  for (const char* name : {"a", "b"}) StartWorker(name, settings);
+  for (const char* name : {"a", "b"}) AwaitSuccess(name);
+  ExpectCounted();
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, UnequallyOften, testing::Values("five-to-one", "in-turns"),
+                         [](const auto& info) {
+                           return info.param == "in-turns" ? "InTurns" : "FiveToOne";
+                         });
 
 // What they bring and must get is in probe_replica_main.cc.
 TEST_F(WorkerReplicas, SpeakToEachOtherAcrossProcesses) {
@@ -145,6 +159,27 @@ TEST_F(WorkerReplicas, ThatCallDifferentThingsAreAllToldWhoCallsWhat) {
                            HasSubstr("AllGather \"hits\" i64[1]"), HasSubstr("of step 2"))))
         << output;
   }
+}
+
+// Dropout draws from the generator of the process, which both replicas share in the first shape.
+TEST_F(WorkerReplicas, DeterministicOnesAreEqualBitForBitInOneProcessAndInTwo) {
+  const auto trained = [&](const std::string& job, int workers, int seed) {
+    const std::vector<std::string> settings = {"model.options.step=dropout",
+                                               "deterministic=true",
+                                               "name=" + job,
+                                               absl::StrCat("seed=", seed),
+                                               absl::StrCat("workers=", workers),
+                                               absl::StrCat("replicas_per_worker=", 2 / workers)};
+    for (int i = 0; i < workers; ++i) StartWorker(absl::StrCat(job, i), settings);
+    for (int i = 0; i < workers; ++i) AwaitSuccess(absl::StrCat(job, i));
+    const auto saved = ReadSavedCheckpoint(folder_ / "coordinator", job);
+    EXPECT_THAT(saved, IsOk());
+    return saved.ok() ? ValueOf(*saved, "often/value") : 0;
+  };
+  const float one_process = trained("one", 1, 7);
+  EXPECT_NE(one_process, 0);
+  EXPECT_EQ(trained("two", 2, 7), one_process);
+  EXPECT_NE(trained("other", 2, 8), one_process);
 }
 
 // The one that stays is in the middle of a step, and goes on without the other; who comes in its

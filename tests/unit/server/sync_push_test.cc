@@ -228,6 +228,27 @@ TEST_F(SyncPush, AMessageWithoutSegmentsSaysHowFarItsWorkerHasCome) {
   WEIR_ASSERT_OK(Push(Whole(bob, 1), Filled(100, 1)).get());
 }
 
+// Group steps 0 and 1 belong to step 0, and 2 and 3 to step 1: that 2 is closed ends no step.
+TEST_F(SyncPush, APullOfAStepWaitsForAllOfAStepsUpdatesOfAGroup) {
+  const auto push = [&](const RequestMaker& worker, uint64_t group_step) {
+    v1::PushRequest request = Whole(worker, group_step);
+    request.set_step(group_step / 2);
+    return Push(request, Filled(100, 1));
+  };
+  for (const uint64_t group_step : {0, 1, 2}) {
+    push(ann, group_step);
+    WEIR_ASSERT_OK(push(bob, group_step).get());
+  }
+  const auto pulled = Pull(ann.Pull(ann.SegmentsOf(0), /*step=*/2));
+  EXPECT_FALSE(pulled.has_come());
+  push(ann, 3);
+  WEIR_ASSERT_OK(push(bob, 3).get());
+  // Is that all of step 1? It is when bob goes on.
+  EXPECT_FALSE(pulled.has_come());
+  push(bob, 4);
+  EXPECT_THAT(pulled.get()->header.group_steps(), ElementsAre(0, 4));
+}
+
 TEST_F(SyncPush, APullOfAStepThatDoesNotBeginNamesWhoIsBehind) {
   const auto pulled = Pull(ann.Pull(ann.SegmentsOf(0), /*step=*/1));
   executor.Advance(absl::Seconds(31));

@@ -180,6 +180,7 @@ class FakeRunner final : public ReplicaRunner {
     declaration_.variables[1].name = "counter";
     declaration_.variables[1].group = 0;
     declaration_.groups.resize(1);
+    declaration_.groups[0].name = "sgd";
   }
 
   uint32_t replicas() const override { return 1; }
@@ -199,6 +200,7 @@ class FakeRunner final : public ReplicaRunner {
                                 GroupUpdates& updates) override {
     steps.push_back(step);
     trained.push_back(batches[0].examples);
+    if (forgets_to_step) return Metrics();
     if (!failures.empty()) {
       const absl::Status failure = failures.front();
       failures.erase(failures.begin());
@@ -208,9 +210,11 @@ class FakeRunner final : public ReplicaRunner {
     const bool absent = batches[0].examples == 0;
     const PushItem push{0, absent ? nullptr : &gradient, absent ? 0 : sizeof(gradient)};
     const PullItem pull{0, &weight, sizeof(weight)};
-    const absl::Status status =
-        updates.Update(1, {push}, {pull}, static_cast<double>(batches[0].examples));
-    if (!status.ok()) return status;
+    for (int i = 0; i < updates_a_step; ++i) {
+      const absl::Status status =
+          updates.Update(1, {push}, {pull}, static_cast<double>(batches[0].examples));
+      if (!status.ok()) return status;
+    }
     if (!late_failures.empty()) {
       const absl::Status failure = late_failures.front();
       late_failures.erase(late_failures.begin());
@@ -239,6 +243,8 @@ class FakeRunner final : public ReplicaRunner {
     declaration_.variables[1].aggregation = aggregation;
   }
 
+  bool forgets_to_step = false;
+  int updates_a_step = 1;
   std::vector<uint64_t> trained;
   std::vector<ReplicaStep> steps;
   std::vector<absl::Status> failures;        // of the next steps, before they push
@@ -502,6 +508,30 @@ TEST_F(TrainingLoopTest, ALoopThatThrowsOrReturnsEarlyIsAnError) {
   EXPECT_EQ(Run().status(), runner_.loop_status);
 }
 
+// The servers cannot know that the last step's second update was its last.
+TEST_F(TrainingLoopTest, WhereAGroupHasSeveralUpdatesInAStepAllAskForTheWeightsAfterTheLastOne) {
+  runner_.updates_a_step = 2;
+  WEIR_ASSERT_OK(Run());
+  EXPECT_EQ(client_.pushes[5].group_step, 5u);
+  EXPECT_EQ(client_.pushes[5].step, 2u);
+  EXPECT_THAT(calls_, ElementsAre("declare", "assign", "initialised", "pull 0", "state 3", "pull 3",
+                                  "barrier end", "save", "barrier saved", "pull 3",
+                                  "barrier evaluate-final", "leave finished"));
+}
+
+// The last of the three steps updates nothing.
+TEST_F(TrainingLoopTest, WhereTheLastStepLeavesAGroupOutAllAskForTheWeightsAfterItToo) {
+  runner_.loop = [&](TrainingSteps& steps) {
+    while (steps.Next()) {
+      runner_.forgets_to_step = steps.Place().step == 2;
+      (void)steps.Step();
+    }
+  };
+  WEIR_ASSERT_OK(Run());
+  EXPECT_EQ(client_.pushes.size(), 2u);
+  EXPECT_EQ(std::count(calls_.begin(), calls_.end(), "pull 3"), 2);
+}
+
 TEST_F(TrainingLoopTest, AStepWithinWhoseCollectivesAWorkerLeftIsRepeatedOnTheSameExamples) {
   spec_.set_workers(2);
   runner_.failures = {MemberLeft("rank 1 has left"), MemberLeft("rank 2 has left")};
@@ -526,6 +556,14 @@ TEST_F(TrainingLoopTest, ARepeatedStepUpdatesNothingTwice) {
     EXPECT_EQ(client_.pushes[step].step, step);
     EXPECT_EQ(client_.pushes[step].group_step, step);
   }
+}
+
+TEST_F(TrainingLoopTest, AModelThatNeverStepsAnOptimizerIsAnError) {
+  runner_.forgets_to_step = true;
+  EXPECT_THAT(Run().status(),
+              HasStatus(absl::StatusCode::kFailedPrecondition,
+                        "nothing was trained in 3 steps: no step function has called Step() of an "
+                        "optimizer, such as sgd"));
 }
 
 TEST_F(TrainingLoopTest, ALoopIsEnteredAnewAfterARollback) {

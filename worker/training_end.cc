@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an attempt of the job ends: with the job, or stopped by command.
+#include <spdlog/spdlog.h>
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "rpc/job_length.h"
+#include "rpc/regime.h"
+#include "worker/training_attempt.h"
+
+namespace weir {
+namespace {
+
+double ValueOr(const std::map<std::string, double>& values, const std::string& name,
+               double fallback) {
+  const auto found = values.find(name);
+  return found == values.end() ? fallback : found->second;
+}
+
+}  // namespace
+
+absl::Status TrainingAttempt::CheckTrained() const {
+  const auto& groups = parts_.runner.declaration().groups;
+  if (groups.empty() || step_ == first_step_ || updates_.total() > 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "nothing was trained in ", step_ - first_step_,
+      " steps: no step function has called Step() of an optimizer, such as ", groups[0].name));
+}
+
+// Where a group has several updates in a step, or none, servers see that the step is over when the
+// next one comes, or somebody asks for the weights after it. So all ask, before one saves these.
+absl::Status TrainingAttempt::TellStepsDone() {
+  const bool in_step = sync_ || SyncGroups(parts_.spec) > 0;
+  const size_t groups = parts_.runner.declaration().groups.size();
+  if (!in_step || updates_.ShowTheEndOfStepBefore(step_, groups)) return absl::OkStatus();
+  PullOptions options;
+  options.step = step_;
+  options.timeout = timeout_;
+  std::vector<PullItem> parameters;
+  for (const PullItem& item : parts_.runner.Storage()) {
+    if (parts_.runner.declaration().variables[item.variable].group != 0) parameters.push_back(item);
+  }
+  return parts_.client.Pull(parameters, options).status();
+}
+
+// A checkpoint that cannot be saved is no reason to lose the evaluation too.
+absl::Status TrainingAttempt::SaveFinal(RunSummary& summary) {
+  if (!parts_.spec.checkpoint().at_end() || !lowest()) return absl::OkStatus();
+  const auto saved = parts_.session.SaveCheckpoint(parts_.log.last_metrics());
+  if (saved.ok()) summary.checkpoint = *saved;
+  if (absl::IsAborted(saved.status())) return saved.status();
+  summary.saved = saved.status();
+  if (!saved.ok()) spdlog::error("no final checkpoint: {}", saved.status().ToString());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunSummary> TrainingAttempt::End() {
+  RunSummary summary;
+  const double rate = static_cast<double>(examples_) / TrainSeconds();
+  WEIR_RETURN_IF_ERROR(PushState());
+  WEIR_RETURN_IF_ERROR(TellStepsDone());
+  const double steps_made = leads_group() ? static_cast<double>(step_ - first_step_) : 0;
+  std::map<std::string, double> mine = {
+      {"steps", steps_made}, {"rate", rate}, {"late", static_cast<double>(updates_.late_pushes())}};
+  const auto loss = parts_.log.last_metrics().find("loss");
+  if (loss != parts_.log.last_metrics().end()) {
+    mine["loss"] = loss->second;
+    mine["losses"] = 1;
+  }
+  WEIR_ASSIGN_OR_RETURN(const BarrierResult all, parts_.session.Barrier("end", mine, Meeting()));
+  WEIR_RETURN_IF_ERROR(SaveFinal(summary));
+  WEIR_RETURN_IF_ERROR(parts_.session.Barrier("saved", {}, Meeting()).status());
+  // Asked while nobody can have left yet.
+  summary.lead = lowest();
+  WEIR_ASSIGN_OR_RETURN(const Metrics test,
+                        evaluation_.Together("evaluate-final", sync_ ? step_ : 0));
+
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  summary.test_accuracy = ValueOr(test, "accuracy", kNone);
+  summary.test_loss = ValueOr(test, "loss", kNone);
+  summary.train_loss = ValueOr(all.sums, "loss", kNone) / ValueOr(all.sums, "losses", 1);
+  const double steps = ValueOr(all.sums, "steps", 0);
+  summary.steps = sync_ ? step_ : info_.resume_step + static_cast<uint64_t>(steps);
+  // What workers that are gone had done counts too.
+  summary.examples =
+      sync_ ? ExamplesAfterSteps(summary.steps, parts_.spec) : TotalExamples(parts_.spec);
+  // Not where this worker is, which in `async` is a guess.
+  if (summary.lead) parts_.log.AddEvaluation(step_, static_cast<double>(summary.examples), test);
+  summary.samples_per_second = ValueOr(all.sums, "rate", 0);
+  summary.late_pushes = static_cast<uint64_t>(ValueOr(all.sums, "late", 0));
+  summary.workers = all.members;
+  return summary;
+}
+
+// Stopped by command: in `async` the others are at other steps, so nobody waits for anybody. The
+// coordinator saves the checkpoint when all have left, with the state that they push here.
+absl::StatusOr<RunSummary> TrainingAttempt::EndEarly() {
+  spdlog::info("stopped by command {}={}", step_name(), step_);
+  WEIR_RETURN_IF_ERROR(PushState());
+  RunSummary summary;
+  summary.stopped = true;
+  summary.lead = lowest();
+  summary.test_accuracy = summary.test_loss = std::numeric_limits<double>::quiet_NaN();
+  summary.train_loss = ValueOr(parts_.log.last_metrics(), "loss", summary.test_loss);
+  summary.steps = step_;
+  summary.examples = examples_;
+  summary.samples_per_second = static_cast<double>(examples_) / TrainSeconds();
+  summary.workers = static_cast<uint32_t>(parts_.session.Info().members.size());
+  return summary;
+}
+
+}  // namespace weir
