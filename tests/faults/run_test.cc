@@ -282,6 +282,34 @@ TEST_F(RunTest, ARunThatIsGoingOnCanBeAskedAndASecondOneInItsFolderIsRefused) {
   EXPECT_EQ(ended->code, 130) << absl::StrJoin(weir->ReadLines(), "\n");
 }
 
+// `weir local down --force` takes the cluster from a run, and `up` gives it back.
+TEST_F(RunTest, ARunGoesOnWhenItsLocalClusterIsBack) {
+  const auto local = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "local");
+    arguments.insert(arguments.end(), {"--state", folder_ + "/local"});
+    return Weir(arguments).code;
+  };
+  ASSERT_EQ(local({"up", "--servers", "1"}), 0);
+  const auto weir = Start({"--workers", "1", "--set", "regime=sync", "--set", "epochs=400", "--set",
+                           "checkpoint.every=100 steps"});
+  const auto saved = [&] {
+    const auto log = ReadTextFile(folder_ + "/local/logs/coordinator.log");
+    return log.ok() && absl::StrContains(*log, "checkpoint committed");
+  };
+  const absl::Time deadline = absl::Now() + kLong;
+  while (!saved() && absl::Now() < deadline) {
+    ASSERT_FALSE(weir->WaitFor(absl::Milliseconds(20))) << absl::StrJoin(weir->ReadLines(), "\n");
+  }
+  ASSERT_EQ(local({"down"}), 1);  // a job is at work
+  ASSERT_EQ(local({"down", "--force"}), 0);
+  ASSERT_EQ(local({"up", "--servers", "1"}), 0);
+  const auto ended = weir->WaitFor(kLong);
+  const std::string output = absl::StrJoin(weir->ReadLines(), "\n");
+  EXPECT_EQ(ended ? ended->code : -1, 0) << output;
+  EXPECT_THAT(output, HasSubstr("On the local cluster of the coordinator at"));
+  EXPECT_EQ(local({"down"}), 0);
+}
+
 TEST_F(RunTest, AJobFileWithATypoIsRefusedBeforeAnythingStarts) {
   WriteJob(absl::StrReplaceAll(kJob, {{"regime: async", "regmie: async"}}));
   const Answer answer = Run({});
