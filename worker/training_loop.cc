@@ -42,6 +42,11 @@ absl::StatusOr<RunSummary> TrainingLoop::TrainToTheEnd() {
   WEIR_RETURN_IF_ERROR(parts_.session.Declare(parts_.runner.declaration()));
   while (true) {
     WEIR_ASSIGN_OR_RETURN(const JobInfo info, WaitUntilReady());
+    if (!info.checkpoint_id.empty()) {
+      spdlog::info("attempt {} resumes from {} (step {})", info.attempt, info.checkpoint_id,
+                   info.resume_step);
+    }
+    if (info.state == JobState::kRunning && !info.message.empty()) spdlog::warn("{}", info.message);
     absl::StatusOr<RunSummary> summary = TrainingAttempt(parts_, info).Run();
     if (!absl::IsAborted(summary.status())) return summary;
     spdlog::warn("rolled back attempt={}: {}", info.attempt, summary.status().ToString());

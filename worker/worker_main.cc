@@ -57,7 +57,8 @@ void RestartWithThreadSettings(char** argv) {
 // Waits for SIGTERM and SIGINT on a thread of its own.
 class Signals {
  public:
-  Signals() {
+  // `stops_first`: the first signal asks the job to end with a checkpoint.
+  explicit Signals(bool stops_first) : stops_first_(stops_first) {
     sigemptyset(&set_);
     sigaddset(&set_, SIGTERM);
     sigaddset(&set_, SIGINT);
@@ -73,6 +74,7 @@ class Signals {
     thread_ = std::thread([this, &run] { Loop(run); });
   }
   int received() const { return received_; }
+  bool stop_requested() const { return stops_first_ && received_ != 0; }
 
  private:
   // A step mostly ends by itself within the first grace; a wait for others is cut by leaving the
@@ -80,27 +82,35 @@ class Signals {
   static constexpr int kGraceMs = 3000;
   static constexpr int kLastMs = 10000;
   static constexpr int kPollMs = 100;
+  static constexpr int kStopMs = 60000;  // for a step and its checkpoint, where they come first
 
   void Loop(WorkerRun& run) {
-    int since_ms = -1;
+    int stop_ms = 0;   // left for an end with a checkpoint
+    int since_ms = 0;  // the interruption
     while (!done_) {
       const timespec poll = {0, kPollMs * 1000000};
       const int signal = sigtimedwait(&set_, nullptr, &poll);
-      if (signal > 0 && since_ms < 0) {
+      if (signal > 0 && received_ != 0) _exit(128 + signal);
+      if (signal > 0) {
         received_ = signal;
-        since_ms = 0;
-        run.Interrupt();
-        if (!run.joined()) _exit(128 + signal);
-      } else if (signal > 0) {
-        _exit(128 + signal);
+        if (!run.joined()) _exit(128 + signal);  // nothing has begun
+        if (stops_first_) stop_ms = kStopMs;
+        if (stops_first_) spdlog::info("stops after this step; once more to end at once");
       }
-      if (since_ms < 0) continue;
+      if (received_ == 0) continue;
+      if (stop_ms > 0) {
+        stop_ms -= kPollMs;
+        if (stop_ms == 0) spdlog::error("not saved within {} s: ends without", kStopMs / 1000);
+        continue;
+      }
+      if (since_ms == 0) run.Interrupt();
       since_ms += kPollMs;
       if (since_ms == kGraceMs) run.LeaveNow("interrupted by a signal");
       if (since_ms >= kLastMs) _exit(128 + received_);
     }
   }
 
+  const bool stops_first_;
   sigset_t set_;
   std::thread thread_;
   std::atomic<bool> done_{false};
@@ -127,20 +137,21 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off");
 }
 
-WorkerRunOptions RunOptions(const Flags& flags) {
+WorkerRunOptions RunOptions(const Flags& flags, const Signals& signals) {
   WorkerRunOptions options;
   options.job_file = flags.job;
   options.overrides = flags.set;
   options.run_dir = flags.run_dir;
   options.display = stdout;
   options.terminal = isatty(STDOUT_FILENO) != 0;
-  options.open_job = [flags](const v1::JobSpec& spec) -> absl::StatusOr<Job> {
+  options.open_job = [flags, &signals](const v1::JobSpec& spec) -> absl::StatusOr<Job> {
     if (flags.local) {
       LocalJobOptions local;
       local.spec = spec;
       local.data_dir = !flags.data_dir.empty() ? flags.data_dir
                        : flags.run_dir.empty() ? "runs/" + spec.name()
                                                : flags.run_dir;
+      local.stop_requested = [&signals] { return signals.stop_requested(); };
       return OpenLocalJob(local);
     }
     spdlog::info("joining job={} coordinator={}", spec.name(), flags.coordinator);
@@ -179,8 +190,8 @@ int WorkerMain(int argc, char** argv, const ModelRegistry& models) {
   }
   SetUpLogging(program, flags.log_level);
   KeepFreedMemory();
-  Signals signals;
-  WorkerRun run(RunOptions(flags), models, Clock::Real());
+  Signals signals(flags.local && !flags.check && !flags.print_job);
+  WorkerRun run(RunOptions(flags, signals), models, Clock::Real());
   signals.Watch(run);
 
   std::string text;

@@ -236,6 +236,7 @@ WorkerResult WorkerRun::Train() {
     join_anew = false;
     result = TrainOnce(loaded, join_anew);
     if (join_anew) spdlog::warn("joining anew: {}", result.status.ToString());
+    loaded.spec.clear_replace();  // what was to be replaced has been
   }
   return result;
 }

@@ -190,6 +190,29 @@ TEST_F(LocalCheckpointTest, AutoPassesOverADamagedOne) {
   EXPECT_EQ(restored, older);
 }
 
+TEST_F(LocalCheckpointTest, AJobThatIsStoppedByRequestIsSavedWhenItsWorkerLeaves) {
+  bool stop = false;
+  for (const bool at_end : {true, false}) {
+    LocalJobOptions options = OptionsFor("");
+    options.spec.set_name(at_end ? "saved" : "not-saved");
+    options.spec.mutable_checkpoint()->set_at_end(at_end);
+    options.stop_requested = [&] { return stop; };
+    stop = false;
+    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(options));
+    WEIR_ASSERT_OK(Train(job));
+    EXPECT_FALSE(job.session->Info().stop);
+    stop = true;
+    EXPECT_TRUE(job.session->Info().stop);
+    WEIR_ASSERT_OK(job.session->Leave(true, ""));
+    options.spec.set_resume("latest");
+    stop = false;
+    step_ = 0;
+    const auto resumed = Open(options);
+    EXPECT_EQ(resumed.ok(), at_end) << resumed.status();
+    EXPECT_EQ(step_, at_end ? 1u : 0u);
+  }
+}
+
 TEST_F(LocalCheckpointTest, WhatIsNotThereIsNotFound) {
   constexpr auto kCode = absl::StatusCode::kNotFound;
   EXPECT_THAT(Open(OptionsFor("latest")), HasStatus(kCode, HasSubstr("job")));

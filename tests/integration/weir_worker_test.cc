@@ -172,6 +172,24 @@ TEST_F(WeirWorker, AnUnreachableCoordinatorIsNamed) {
   EXPECT_THAT(answer.output, HasSubstr("127.0.0.1:1"));
 }
 
+TEST_F(WeirWorker, ASignalEndsALocalJobWithACheckpointThatItGoesOnFrom) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const auto worker =
+        Start({"--local", "--set", "epochs=100000", "--set", "checkpoint.at_end=true"});
+    ASSERT_TRUE(WaitForLine(*worker, "samples/s"));
+    worker->Signal(signal);
+    const auto ended = worker->WaitFor(kLong);
+    ASSERT_TRUE(ended);
+    EXPECT_EQ(ended->code, 128 + signal);
+    EXPECT_THAT(absl::StrJoin(worker->ReadLines(), "\n"),
+                HasSubstr("is saved: the same command with --set resume=auto goes on from it"));
+    const auto resumed = Start({"--local", "--set", "epochs=100000", "--set", "resume=latest"});
+    ASSERT_TRUE(WaitForLine(*resumed, "resumes from 0000000"));
+    for (int i = 0; i < 2; ++i) resumed->Signal(SIGINT);
+    EXPECT_TRUE(resumed->WaitFor(kLong));
+  }
+}
+
 TEST_F(WeirWorker, ASignalEndsTrainingWithItsNumber) {
   const auto worker = Start({"--local", "--set", "epochs=100000"});
   ASSERT_TRUE(WaitForLine(*worker, "samples/s"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,9 @@ struct LocalJobOptions {
   int threads = 1;                  // of the executor behind the server's core
   // Of deadlines, and of when checkpoints are due; must outlive the job.
   Clock* clock = &Clock::Real();
+  // Whether a person wants the job to end after its current step; null: never. It is saved when the
+  // worker leaves then, if it asks for checkpoints at all. Called from any thread.
+  std::function<bool()> stop_requested = nullptr;
 };
 
 // A job of one worker whose only server is an object in this process: the session and the client

@@ -21,7 +21,8 @@ absl::Status LocalJobSession::Restore() {
   for (;;) {
     const absl::Status restored = RestoreFrom(*source);
     if (!absl::IsDataLoss(restored) || !any) return restored;
-    spdlog::warn("checkpoint passed over id={}: {}", source->id(), std::string(restored.message()));
+    spdlog::warn("checkpoint {} is damaged, the one before it is taken: {}", source->id(),
+                 std::string(restored.message()));
     WEIR_ASSIGN_OR_RETURN(source, checkpoints_->Source(source->id()));
     MutexLock lock(mutex_);
     view_.set_attempt(view_.attempt() + 1);
@@ -139,8 +140,31 @@ absl::StatusOr<std::string> LocalJobSession::SaveCheckpoint(
       cut.ok() ? checkpoints_->Save(*server_, *cut) : absl::StatusOr<std::string>(cut.status());
   MutexLock lock(mutex_);
   saving_ = false;
+  if (id.ok()) saved_step_ = cut->step;
   saved_.NotifyOne();
   return id;
+}
+
+void LocalJobSession::SaveStopped() {
+  v1::CheckpointSpec wanted;
+  {
+    MutexLock lock(mutex_);
+    wanted = view_.spec().checkpoint();
+  }
+  if (!wanted.at_end() && wanted.every().unit_case() == v1::Extent::UNIT_NOT_SET) {
+    spdlog::warn("stopped; nothing is saved: the job asks for no checkpoint");
+    return;
+  }
+  const absl::StatusOr<std::string> id = SaveCheckpoint({});
+  if (!id.ok()) {
+    spdlog::error("stopped; nothing is saved: {}", std::string(id.status().message()));
+    return;
+  }
+  MutexLock lock(mutex_);
+  spdlog::info(
+      "stopped at step {}; checkpoint {} is saved: the same command with --set resume=auto goes on "
+      "from it",
+      saved_step_, *id);
 }
 
 }  // namespace weir

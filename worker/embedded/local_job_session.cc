@@ -113,6 +113,7 @@ absl::StatusOr<std::unique_ptr<LocalJobSession>> LocalJobSession::Create(
 
 LocalJobSession::LocalJobSession(const LocalJobOptions& options)
     : clock_(*options.clock),
+      stop_requested_(options.stop_requested),
       worker_(RandomId()),
       server_incarnation_(RandomId()),
       executor_(Executor::CreatePool(std::max(1, options.threads))),
@@ -132,7 +133,9 @@ void LocalJobSession::Attach(std::weak_ptr<ViewListener> client) {
 
 JobInfo LocalJobSession::Info() const {
   MutexLock lock(mutex_);
-  return InfoOf(view_, worker_);
+  JobInfo info = InfoOf(view_, worker_);
+  info.stop = stop_requested();
+  return info;
 }
 
 v1::JobView LocalJobSession::Change(v1::JobState state) {
@@ -284,6 +287,7 @@ absl::StatusOr<TakenRanges> LocalJobSession::TakeRanges(uint64_t examples, absl:
 }
 
 absl::Status LocalJobSession::Leave(bool finished, const std::string& reason) {
+  if (finished && stop_requested()) SaveStopped();
   v1::JobView view;
   {
     MutexLock lock(mutex_);

@@ -64,6 +64,8 @@ class LocalJobSession final : public JobSession {
   absl::Status Restore();
   absl::Status RestoreFrom(const v1::Manifest& source);
   absl::StatusOr<LocalCheckpoints::Cut> TakeCut();
+  bool stop_requested() const { return stop_requested_ != nullptr && stop_requested_(); }
+  void SaveStopped();
   bool IsDue(const Progress& progress) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::JobView Change(v1::JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Back to where a job is that has declared nothing.
@@ -71,6 +73,7 @@ class LocalJobSession final : public JobSession {
   absl::Status Publish(const v1::JobView& view);
 
   const Clock& clock_;
+  const std::function<bool()> stop_requested_;
   const uint64_t worker_;  // incarnation
   const uint64_t server_incarnation_;
   // The server's timers run on the executor, so it ends first.
@@ -85,6 +88,7 @@ class LocalJobSession final : public JobSession {
   std::unique_ptr<v1::Manifest> source_ ABSL_GUARDED_BY(mutex_);  // to resume from; null: none
   CutReport cut_ ABSL_GUARDED_BY(mutex_);                         // the newest one
   bool saving_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t saved_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of the newest that was saved
   CondVar saved_;
   Progress saved_at_ ABSL_GUARDED_BY(mutex_);  // when the last save that was due began
   absl::Time saved_at_time_ ABSL_GUARDED_BY(mutex_);

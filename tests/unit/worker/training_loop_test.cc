@@ -19,6 +19,7 @@
 namespace weir {
 namespace {
 
+using ::testing::_;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -360,6 +361,19 @@ TEST_F(TrainingLoopTest, WithoutACheckpointTheInitialiserAssignsItsFirstValuesAg
   };
   WEIR_ASSERT_OK(Run());
   EXPECT_EQ(client_.weight, 97);
+}
+
+TEST_F(TrainingLoopTest, TheLogSaysWhatAnAttemptResumesFromAndWhatWasDamaged) {
+  session_.info.initialiser = false;
+  session_.info.state = JobState::kRunning;
+  session_.info.attempt = 2;
+  session_.info.checkpoint_id = "00000010-2";
+  session_.info.resume_step = 1;
+  session_.info.message = "resumed from 00000010-2 (step 1); 00000012-2 is damaged: 000001.sst";
+  const LogCapture log;
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(log.LinesWith("attempt 2 resumes from 00000010-2 (step 1)"), ElementsAre(_));
+  EXPECT_THAT(log.LinesWith("00000012-2 is damaged: 000001.sst"), ElementsAre(_));
 }
 
 TEST_F(TrainingLoopTest, AWorkerThatIsNoLongerAMemberGivesUp) {
