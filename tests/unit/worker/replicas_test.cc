@@ -309,6 +309,22 @@ TEST(Replicas, OneThatThrowsIsNamedAndReleasesTheOthers) {
   }
 }
 
+// As in LibTorch, where nothing is done about a parameter without a gradient.
+TEST(Replicas, ASecondStepWithoutAnotherBackwardPassUpdatesNothing) {
+  const Step step = [](StepContext&, torch::nn::Linear& net, Optimizer& sgd, const Nest& batch) {
+    net(batch["image"].flatten(1)).sum().backward();
+    sgd.Step();
+    const torch::Tensor once = net->weight.detach().clone();
+    sgd.Step();
+    EXPECT_TRUE(once.equal(net->weight));
+    return Nest();
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create(step, {2}));
+  Descent descent;
+  WEIR_EXPECT_OK(Train(*runner, Parts({2, 2}), descent));
+  EXPECT_EQ(descent.weights_of_pushes.size(), 2u);
+}
+
 TEST(Replicas, OnesThatCallDifferentThingsAreNamedWithWhatTheyCall) {
   const auto before = [](StepContext& context) {
     if (context.replica_id() == 5) context.AllGather(torch::zeros({2}), "hits");
@@ -473,6 +489,48 @@ TEST(Replicator, TakesStepsOfSeveralKindsUntilTheEndAndSpeaksBetweenThem) {
   const std::vector<float> before = ValuesOf(*runner, 2);
   WEIR_ASSERT_OK(runner->Loop(one));
   EXPECT_EQ(ValuesOf(*runner, 2), before);  // a step of the one leaves the other as it is
+}
+
+// What belongs into a training step, elsewhere.
+struct Misplaced : Replica {
+  explicit Misplaced(ReplicaContext& context)
+      : net(context.Add("net", torch::nn::Linear(2, 1))),
+        sgd(context.WrapOptimizer("sgd", net->parameters(), torch::optim::SGDOptions(0.1))),
+        what(context.options().Get("what", std::string())) {}
+  Nest Evaluate(StepContext& context, const Nest&) override {
+    if (what == "step") sgd.Step();
+    if (what == "reduce") context.AllReduce(torch::zeros({1}), ReduceOp::kSum);
+    if (what == "map") context.MapGather(torch::zeros({1}), [](const Nest& part) { return part; });
+    if (what == "empty") Optimizer().Step();
+    return {};
+  }
+  torch::nn::Linear net;
+  Optimizer sgd;
+  std::string what;
+};
+
+TEST(Replicas, WhatBelongsIntoATrainingStepIsRefusedElsewhereInALine) {
+  const auto evaluate = [](const std::string& what) -> absl::Status {
+    ModelRegistry models;
+    models.Add("misplaced", ReplicaClassOf<Misplaced>());
+    TorchRunnerOptions options;
+    options.spec.mutable_model()->set_builtin("misplaced");
+    options.spec.mutable_model()->mutable_options()->insert({"what", what});
+    options.spec.set_replicas_per_worker(2);
+    auto runner = CreateTorchRunner(models, options);
+    if (!runner.ok()) return runner.status();
+    return (*runner)->Evaluate(Parts({1, 1})).status();
+  };
+  WEIR_EXPECT_OK(evaluate("nothing"));
+  EXPECT_THAT(evaluate("step"), HasStatus(absl::StatusCode::kFailedPrecondition,
+                                          "Optimizer::Step outside of a step function"));
+  EXPECT_THAT(evaluate("reduce"), HasStatus(absl::StatusCode::kFailedPrecondition,
+                                            "a collective outside of a training step"));
+  EXPECT_THAT(evaluate("map"), HasStatus(absl::StatusCode::kFailedPrecondition,
+                                         "a collective outside of a training step"));
+  EXPECT_THAT(evaluate("empty"),
+              HasStatus(absl::StatusCode::kFailedPrecondition,
+                        "an Optimizer that WrapOptimizer has not made has no Step"));
 }
 
 struct Throwing : Replica {
