@@ -168,7 +168,7 @@ TEST_F(WeirWorker, AGradientThatIsNotFiniteEndsWith4AndIsNamed) {
 
 TEST_F(WeirWorker, AnUnreachableCoordinatorIsNamed) {
   const Answer answer = Run({"--coordinator", "127.0.0.1:1", "--join-timeout-s", "1"});
-  EXPECT_EQ(answer.code, 1);
+  EXPECT_EQ(answer.code, 6);
   EXPECT_THAT(answer.output, HasSubstr("127.0.0.1:1"));
 }
 
