@@ -107,7 +107,11 @@ absl::StatusOr<std::unique_ptr<LocalJobSession>> LocalJobSession::Create(
     return absl::NotFoundError(
         absl::StrCat("resume: ", options.spec.resume(), ": the job has no data folder"));
   }
-  WEIR_RETURN_IF_ERROR(session->server_->ApplyView(session->view_));
+  const v1::JobView view = [&] {
+    MutexLock lock(session->mutex_);
+    return session->view_;
+  }();
+  WEIR_RETURN_IF_ERROR(session->server_->ApplyView(view));
   return session;
 }
 
