@@ -79,14 +79,14 @@ void ScriptedServer::Apply(const v1::PushRequest& request, const Payload& payloa
                             .insert({request.context().worker(), request.group(),
                                      request.sequence(), segment.shard(), segment.first_element()})
                             .second;
+    std::vector<float> gradients(segment.count());
     ForEachRun(payload, offset, segment.count(), sizeof(float),
                [&](const std::byte* data, size_t first, size_t count) {
-                 for (size_t i = 0; is_new && i < count; ++i) {
-                   float gradient;
-                   std::memcpy(&gradient, data + i * sizeof(float), sizeof(float));
-                   weights_[{segment.shard(), segment.first_element() + first + i}] -= gradient;
-                 }
+                 std::memcpy(&gradients[first], data, count * sizeof(float));
                });
+    for (size_t i = 0; is_new && i < gradients.size(); ++i) {
+      weights_[{segment.shard(), segment.first_element() + i}] -= gradients[i];
+    }
     offset += segment.count() * sizeof(float);
     if (is_new) ++versions_[segment.shard()];
   }
@@ -198,13 +198,14 @@ void ScriptedServer::Assign(const v1::AssignRequest& request, Payload payload, a
          .assign = request,
          .payload_bytes = payload.size()});
     status = Next().before;
+    auto& weights = weights_;
     size_t offset = 0;
     for (const v1::Segment& segment : request.segments()) {
       if (!status.ok()) break;
       ForEachRun(payload, offset, segment.count(), sizeof(float),
                  [&](const std::byte* data, size_t first, size_t count) {
                    for (size_t i = 0; i < count; ++i) {
-                     std::memcpy(&weights_[{segment.shard(), segment.first_element() + first + i}],
+                     std::memcpy(&weights[{segment.shard(), segment.first_element() + first + i}],
                                  data + i * sizeof(float), sizeof(float));
                    }
                  });

@@ -24,11 +24,12 @@ Payload CopyOf(const Payload& payload) {
 
 UnreliableEndpoint::Fate UnreliableEndpoint::Decide() {
   MutexLock lock(mutex_);
+  std::mt19937_64& random = random_;  // the analysis does not see that a lambda runs under the lock
   const auto happens = [&](double probability) {
-    return std::uniform_real_distribution<double>()(random_) < probability;
+    return std::uniform_real_distribution<double>()(random) < probability;
   };
   const auto delay = [&] {
-    const double part = std::uniform_real_distribution<double>()(random_);
+    const double part = std::uniform_real_distribution<double>()(random);
     return happens(options_.delay) ? options_.max_delay * part : absl::ZeroDuration();
   };
   Fate fate{};
