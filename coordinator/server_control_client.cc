@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/server_control_client.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,10 +13,11 @@
 namespace weir {
 namespace {
 
-// A call under way: gRPC's callback owns it.
+// A call under way: gRPC's callback owns it. Context and stub hold the channel, whose last owner
+// must not be a callback (remote_endpoint.cc), so they go before the client may.
 template <typename Request, typename Reply>
 struct Flight {
-  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientContext> context = std::make_unique<grpc::ClientContext>();
   Request request;
   Reply reply;
   ServerControlTransport::Done<Reply> done;
@@ -29,21 +31,26 @@ void ServerControlClient::Stop() {
   cancelled_ = true;
   // TryCancel does not call back on this thread.
   for (grpc::ClientContext* context : contexts_) context->TryCancel();
-  while (!contexts_.empty()) ended_.Wait(mutex_);
+  while (under_way_ > 0) ended_.Wait(mutex_);
 }
 
 bool ServerControlClient::Begin(grpc::ClientContext* context) {
   MutexLock lock(mutex_);
   if (cancelled_) return false;
   contexts_.insert(context);
+  ++under_way_;
   return true;
 }
 
-void ServerControlClient::End(grpc::ClientContext* context) {
+void ServerControlClient::End(std::unique_ptr<grpc::ClientContext> context) {
+  {
+    MutexLock lock(mutex_);
+    contexts_.erase(context.get());
+  }
+  context.reset();
   MutexLock lock(mutex_);
-  contexts_.erase(context);
   // Under the lock: the destructor may end as soon as it is free.
-  ended_.NotifyAll();
+  if (--under_way_ == 0) ended_.NotifyAll();
 }
 
 absl::StatusOr<ServerControlClient::SharedStub> ServerControlClient::StubOf(
@@ -61,26 +68,29 @@ absl::StatusOr<ServerControlClient::SharedStub> ServerControlClient::StubOf(
 template <typename Request, typename Reply, typename Method>
 void ServerControlClient::Call(const v1::ServerInfo& server, const Request& request,
                                absl::Duration timeout, Done<Reply> done, Method method) {
-  absl::StatusOr<SharedStub> stub = StubOf(server);
+  const absl::StatusOr<SharedStub> stub = StubOf(server);
   auto flight = std::make_shared<Flight<Request, Reply>>();
-  if (!stub.ok() || !Begin(&flight->context)) {
+  grpc::ClientContext* context = flight->context.get();
+  if (!stub.ok() || !Begin(context)) {
     std::move(done)(stub.ok() ? absl::CancelledError("the coordinator stops") : stub.status());
     return;
   }
   flight->request = request;
   flight->done = std::move(done);
-  flight->stub = *std::move(stub);
-  flight->context.set_deadline(ToGrpcDeadline(clock_.Now() + timeout, clock_));
-  (flight->stub->async()->*method)(&flight->context, &flight->request, &flight->reply,
-                                   [this, flight, name = server.name()](const grpc::Status& ended) {
-                                     const absl::Status status = FromGrpcStatus(ended);
-                                     if (status.ok()) {
-                                       std::move(flight->done)(std::move(flight->reply));
-                                     } else {
-                                       std::move(flight->done)(status);
-                                     }
-                                     End(&flight->context);
-                                   });
+  flight->stub = *stub;
+  context->set_deadline(ToGrpcDeadline(clock_.Now() + timeout, clock_));
+  ((*stub)->async()->*method)(context, &flight->request, &flight->reply,
+                              [this, flight](const grpc::Status& ended) {
+                                const absl::Status status = FromGrpcStatus(ended);
+                                if (status.ok()) {
+                                  std::move(flight->done)(std::move(flight->reply));
+                                } else {
+                                  std::move(flight->done)(status);
+                                }
+                                flight->done = nullptr;
+                                flight->stub.reset();
+                                End(std::move(flight->context));
+                              });
 }
 
 #define WEIR_CONTROL_METHOD(Name)                                                               \

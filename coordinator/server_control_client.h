@@ -21,8 +21,8 @@ class ServerControlClient final : public ServerControlTransport {
   explicit ServerControlClient(const Clock& clock) : clock_(clock) {}
   ~ServerControlClient() override { Stop(); }
 
-  // Cancels what is under way, and waits until all of it has called back; every later call ends in
-  // Cancelled at once.
+  // Cancels what is under way, and waits until all of it has called back and let go of what it
+  // held; every later call ends in Cancelled at once.
   void Stop();
 
   void PrepareStep(const v1::ServerInfo& server, const v1::PrepareStepRequest& request,
@@ -49,13 +49,14 @@ class ServerControlClient final : public ServerControlTransport {
   absl::StatusOr<SharedStub> StubOf(const v1::ServerInfo& server);
   // False: cancelled already.
   bool Begin(grpc::ClientContext* context);
-  void End(grpc::ClientContext* context);
+  void End(std::unique_ptr<grpc::ClientContext> context);
 
   const Clock& clock_;
   Mutex mutex_;
   CondVar ended_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);  // of these, to be cancelled
   // By server name, with the address that it was dialled at.
   std::map<std::string, std::pair<std::string, SharedStub>> stubs_ ABSL_GUARDED_BY(mutex_);
 };
