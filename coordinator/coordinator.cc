@@ -76,20 +76,20 @@ Coordinator::Coordinator(Options options, uint64_t term)
                               .heartbeat = options_.heartbeat,
                               .enter = nullptr,
                               .reserved_bytes = nullptr}) {
-  // Called within turns, so under the lock, which the analysis cannot see.
-  context_->reserved_bytes = [this](const std::string& server, uint64_t but)
-                                 ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                                   uint64_t bytes = 0;
-                                   for (const auto& [run, job] : jobs_) {
-                                     if (run != but && job->live()) bytes += job->BytesOn(server);
-                                   }
-                                   return bytes;
-                                 };
+  context_->reserved_bytes = [this](const std::string& server, uint64_t but) {
+    AssertInTurn();
+    uint64_t bytes = 0;
+    for (const auto& [run, job] : jobs_) {
+      if (run != but && job->live()) bytes += job->BytesOn(server);
+    }
+    return bytes;
+  };
 }
 
 absl::Status Coordinator::Load(const std::map<std::string, std::string>& kept) {
   absl::Status status;
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     last_tick_ = turn.now();
     for (const auto& [key, value] : kept) {
       if (!status.ok()) return;
@@ -108,8 +108,7 @@ absl::Status Coordinator::Load(const std::map<std::string, std::string>& kept) {
 }
 
 absl::Status Coordinator::LoadJob(const std::string& key,
-                                  const std::map<std::string, std::string>& kept,
-                                  Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                                  const std::map<std::string, std::string>& kept, Turn& turn) {
   const std::string run(absl::StripPrefix(key, "job/"));
   v1::JobRecord record;
   v1::Declaration declaration;
@@ -128,7 +127,8 @@ absl::Status Coordinator::LoadJob(const std::string& key,
 }
 
 void Coordinator::EnterJob(uint64_t run_id, JobTask task) {
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     const auto found = jobs_.find(run_id);
     if (found != jobs_.end()) std::move(task)(*found->second, turn);
   });
@@ -142,7 +142,8 @@ void Coordinator::ScheduleTick() {
 
 void Coordinator::Tick() {
   bool stopping = false;
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     stopping = stopping_;
     if (stopping_) return;
     ForgiveDeafness(turn);
@@ -191,7 +192,8 @@ void Coordinator::ForgetOldRuns(Turn& turn) {
 }
 
 void Coordinator::Shutdown() {
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     stopping_ = true;
     for (auto& [run, job] : jobs_) job->Shutdown(Stopping(), turn);
   });

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -90,7 +93,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   Coordinator(Options options, uint64_t term);
   absl::Status Load(const std::map<std::string, std::string>& kept);
   absl::Status LoadJob(const std::string& key, const std::map<std::string, std::string>& kept,
-                       Turn& turn);
+                       Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Runs fn(Turn&) under the lock, then hands over what it changed.
   template <typename Fn>
@@ -98,6 +101,10 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   // The same with the job of a run: `done` gets fn's StatusOr, or NotFound.
   template <typename Reply, typename Fn>
   void InJob(uint64_t run_id, Done<Reply> done, Fn fn);
+  // How fn says that it has the lock, which the analysis cannot see. Checked in debug builds.
+  void AssertInTurn() const ABSL_ASSERT_EXCLUSIVE_LOCK(mutex_) {
+    assert(turn_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id());
+  }
   void EnterJob(uint64_t run_id, JobTask task);
   void ScheduleTick();
   void Tick();
@@ -105,6 +112,8 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   void ForgiveDeafness(Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetOldRuns(Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  absl::StatusOr<v1::RegisterReply> RegisterWorker(const v1::RegisterRequest& request, Turn& turn)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<CoordinatedJob*> FindOrStart(const v1::RegisterRequest& request, Turn& turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckName(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -120,6 +129,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
 
   // Held in a turn only; never over a callback, a call or the disk. Before the outbox's lock.
   Mutex mutex_;
+  std::atomic<std::thread::id> turn_thread_;  // whose turn it is; of no thread between turns
   ServerTable servers_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<JobContext> context_;  // constant after Create
   std::map<uint64_t, std::unique_ptr<CoordinatedJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // by run

@@ -74,7 +74,8 @@ absl::Status StillRuns(const CoordinatedJob& live) {
 
 void Coordinator::RegisterServer(const v1::RegisterServerRequest& request,
                                  Done<v1::RegisterServerReply> done) {
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     const absl::StatusOr<bool> changed = servers_.Register(request, turn);
     if (!changed.ok()) {
       AnswerLater<v1::RegisterServerReply>(turn, std::move(done), changed.status());
@@ -165,14 +166,17 @@ absl::StatusOr<CoordinatedJob*> Coordinator::FindOrStart(const v1::RegisterReque
   return job.get();
 }
 
+absl::StatusOr<v1::RegisterReply> Coordinator::RegisterWorker(const v1::RegisterRequest& request,
+                                                              Turn& turn) {
+  WEIR_RETURN_IF_ERROR(CheckWorker(request, options_.build));
+  WEIR_ASSIGN_OR_RETURN(CoordinatedJob* const job, FindOrStart(request, turn));
+  return job->Register(request, turn);
+}
+
 void Coordinator::Register(const v1::RegisterRequest& request, Done<v1::RegisterReply> done) {
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    const auto reply = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::RegisterReply> {
-      WEIR_RETURN_IF_ERROR(CheckWorker(request, options_.build));
-      WEIR_ASSIGN_OR_RETURN(CoordinatedJob* const job, FindOrStart(request, turn));
-      return job->Register(request, turn);
-    }();
-    AnswerLater<v1::RegisterReply>(turn, std::move(done), reply);
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
+    AnswerLater<v1::RegisterReply>(turn, std::move(done), RegisterWorker(request, turn));
   });
 }
 
@@ -188,7 +192,8 @@ void Coordinator::Heartbeat(const v1::HeartbeatRequest& request, Done<v1::Heartb
         });
     return;
   }
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     const absl::Status status = servers_.Heartbeat(request, turn.now());
     for (const v1::Departure& departure : request.report().departures()) {
       const auto job = jobs_.find(departure.run_id());
@@ -242,7 +247,8 @@ void Coordinator::ReportCut(const v1::ReportCutRequest& request, Done<v1::Report
 
 void Coordinator::Barrier(const v1::BarrierRequest& request, absl::Time deadline,
                           Done<v1::BarrierReply> done) {
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     const auto found = jobs_.find(request.run_id());
     if (stopping_) {
       AnswerLater<v1::BarrierReply>(turn, std::move(done), Stopping());
@@ -256,7 +262,8 @@ void Coordinator::Barrier(const v1::BarrierRequest& request, absl::Time deadline
 
 void Coordinator::SaveCheckpoint(const v1::SaveCheckpointRequest& request, absl::Time deadline,
                                  Done<v1::SaveCheckpointReply> done) {
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     const auto found = jobs_.find(request.run_id());
     CoordinatedJob* job = found != jobs_.end() ? found->second.get() : Live(request.job());
     if (stopping_) {

@@ -21,7 +21,8 @@ absl::StatusOr<WatchId> Coordinator::Watch(const v1::WatchRequest& request,
                                            WatchCallback callback) {
   absl::StatusOr<WatchId> watch =
       absl::NotFoundError(absl::StrCat("no run ", absl::Hex(request.run_id(), absl::kZeroPad16)));
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     if (request.run_id() != 0 && jobs_.count(request.run_id()) == 0) return;
     watch = hub_->Subscribe(request.run_id(), std::move(callback));
     std::vector<SharedWatchEvent> events;
@@ -74,7 +75,8 @@ void Coordinator::ListCheckpoints(const v1::ListCheckpointsRequest& request,
 }
 
 void Coordinator::ListJobs(const v1::ListJobsRequest&, Done<v1::ListJobsReply> done) {
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     v1::ListJobsReply reply;
     for (const CoordinatedJob* job : NewestFirst()) *reply.add_jobs() = job->Status(turn.now());
     AnswerLater<v1::ListJobsReply>(turn, std::move(done), std::move(reply));
@@ -82,7 +84,8 @@ void Coordinator::ListJobs(const v1::ListJobsRequest&, Done<v1::ListJobsReply> d
 }
 
 void Coordinator::ShowJob(const v1::ShowJobRequest& request, Done<v1::ShowJobReply> done) {
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     const CoordinatedJob* job = Newest(request.job());
     if (job == nullptr) {
       AnswerLater<v1::ShowJobReply>(turn, std::move(done), NoSuchJob(request.job()));
@@ -95,7 +98,8 @@ void Coordinator::ShowJob(const v1::ShowJobRequest& request, Done<v1::ShowJobRep
 }
 
 void Coordinator::StopJob(const v1::StopJobRequest& request, Done<v1::StopJobReply> done) {
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     CoordinatedJob* live = Live(request.job());
     if (live == nullptr && Newest(request.job()) == nullptr) {
       AnswerLater<v1::StopJobReply>(turn, std::move(done), NoSuchJob(request.job()));
@@ -107,7 +111,8 @@ void Coordinator::StopJob(const v1::StopJobRequest& request, Done<v1::StopJobRep
 }
 
 void Coordinator::Status(const v1::StatusRequest&, Done<v1::StatusReply> done) {
-  InTurn([&](Turn& turn) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  InTurn([&](Turn& turn) {
+    AssertInTurn();
     v1::StatusReply reply;
     reply.set_term(term_);
     reply.set_build(options_.build);
