@@ -87,23 +87,28 @@ absl::Status Update(const OptimizerLink& link, absl::Span<const void* const> con
   return absl::OkStatus();
 }
 
+void CheckWrapped(const OptimizerLink* link) {
+  if (link != nullptr) return;
+  throw StepError(
+      absl::FailedPreconditionError("an Optimizer that WrapOptimizer has not made has no Step"));
+}
+
 }  // namespace
 
 Optimizer& Optimizer::Clip(const GradientClip& clip) {
+  CheckWrapped(link_.get());
   CheckClip(link_->name, clip);
   if (!link_->clip_is_the_jobs) link_->clip = clip;
   return *this;
 }
 
 void Optimizer::ZeroGrad() {
+  CheckWrapped(link_.get());
   for (torch::Tensor& parameter : link_->parameters) parameter.mutable_grad() = torch::Tensor();
 }
 
 void Optimizer::Step() {
-  if (link_ == nullptr) {
-    throw StepError(
-        absl::FailedPreconditionError("an Optimizer that WrapOptimizer has not made has no Step"));
-  }
+  CheckWrapped(link_.get());
   StepParts& step = *link_->step;
   if (step.updates == nullptr) {
     throw StepError(absl::FailedPreconditionError("Optimizer::Step outside of a step function"));

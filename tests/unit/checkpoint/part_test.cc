@@ -56,7 +56,7 @@ class PartTest : public ::testing::Test {
   FileSystem& files_ = FileSystem::Real();
   TempFolder temp_;
   const std::string root_ = temp_ / "server-0";
-  const SamplePart sample_;
+  const SamplePart sample_{};
 };
 
 TEST_F(PartTest, RoundTripsBitForBit) {

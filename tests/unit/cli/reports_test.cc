@@ -267,6 +267,7 @@ std::string Drawn(const std::string& evaluations) {
   if (absl::IsNotFound(picture.status())) return "";
   EXPECT_THAT(picture, IsOk());
   const absl::StatusOr<std::string> bytes = ReadTextFile(*picture);
+  EXPECT_THAT(bytes, IsOk());
   return bytes.ok() ? *bytes : "";
 }
 

@@ -72,7 +72,7 @@ TEST_F(TransferEngineTest, AServerThatHoldsNothingOfAGroupIsToldOfItsSteps) {
     EXPECT_EQ((**done)->push_messages, 1u);
     ASSERT_THAT(server("ps-1").seen(), SizeIs(told)) << v1::Regime_Name(regime);
   }
-  const v1::PushRequest& note = server("ps-1").seen()[1].push;
+  const v1::PushRequest note = server("ps-1").seen()[1].push;
   EXPECT_EQ(note.step(), 1u);
   EXPECT_EQ(note.context().worker(), 5u);
   EXPECT_THAT(note.segments(), IsEmpty());

@@ -333,7 +333,7 @@ TEST(Parameters, StayF32WhereStepsComputeInBf16) {
 }
 
 TEST(Parameters, OnAcceleratorsThatAreNotThereAreRefused) {
-  if (torch::cuda::device_count() > 0) GTEST_SKIP() << "there are some";
+  if (torch::cuda::device_count() > 0) GTEST_SKIP() << "this machine has accelerators";
   const Model model = {[] { return torch::nn::Linear(16, 2).ptr(); }, TiedLoss};
   EXPECT_THAT(Create(model, 1, "f32", "cuda").status(),
               HasStatus(absl::StatusCode::kInvalidArgument,

@@ -502,6 +502,8 @@ struct Misplaced : Replica {
     if (what == "reduce") context.AllReduce(torch::zeros({1}), ReduceOp::kSum);
     if (what == "map") context.MapGather(torch::zeros({1}), [](const Nest& part) { return part; });
     if (what == "empty") Optimizer().Step();
+    if (what == "zero of empty") Optimizer().ZeroGrad();
+    if (what == "clip of empty") Optimizer().Clip({});
     return {};
   }
   torch::nn::Linear net;
@@ -528,9 +530,11 @@ TEST(Replicas, WhatBelongsIntoATrainingStepIsRefusedElsewhereInALine) {
                                             "a collective outside of a training step"));
   EXPECT_THAT(evaluate("map"), HasStatus(absl::StatusCode::kFailedPrecondition,
                                          "a collective outside of a training step"));
-  EXPECT_THAT(evaluate("empty"),
-              HasStatus(absl::StatusCode::kFailedPrecondition,
-                        "an Optimizer that WrapOptimizer has not made has no Step"));
+  for (const char* call : {"empty", "zero of empty", "clip of empty"}) {
+    EXPECT_THAT(evaluate(call),
+                HasStatus(absl::StatusCode::kFailedPrecondition,
+                          "an Optimizer that WrapOptimizer has not made has no Step"));
+  }
 }
 
 struct Throwing : Replica {
