@@ -198,17 +198,17 @@ void ScriptedServer::Assign(const v1::AssignRequest& request, Payload payload, a
          .assign = request,
          .payload_bytes = payload.size()});
     status = Next().before;
-    auto& weights = weights_;
     size_t offset = 0;
     for (const v1::Segment& segment : request.segments()) {
       if (!status.ok()) break;
+      std::vector<float> values(segment.count());
       ForEachRun(payload, offset, segment.count(), sizeof(float),
                  [&](const std::byte* data, size_t first, size_t count) {
-                   for (size_t i = 0; i < count; ++i) {
-                     std::memcpy(&weights[{segment.shard(), segment.first_element() + first + i}],
-                                 data + i * sizeof(float), sizeof(float));
-                   }
+                   std::memcpy(&values[first], data, count * sizeof(float));
                  });
+      for (size_t i = 0; i < values.size(); ++i) {
+        weights_[{segment.shard(), segment.first_element() + i}] = values[i];
+      }
       offset += segment.count() * sizeof(float);
       versions_[segment.shard()] = 1;
     }

@@ -24,21 +24,21 @@ Payload CopyOf(const Payload& payload) {
 
 UnreliableEndpoint::Fate UnreliableEndpoint::Decide() {
   MutexLock lock(mutex_);
-  std::mt19937_64& random = random_;  // the analysis does not see that a lambda runs under the lock
-  const auto happens = [&](double probability) {
+  // The analysis does not see that a lambda runs under the lock.
+  const auto happens = [](std::mt19937_64& random, double probability) {
     return std::uniform_real_distribution<double>()(random) < probability;
   };
-  const auto delay = [&] {
+  const auto delay = [&](std::mt19937_64& random) {
     const double part = std::uniform_real_distribution<double>()(random);
-    return happens(options_.delay) ? options_.max_delay * part : absl::ZeroDuration();
+    return happens(random, options_.delay) ? options_.max_delay * part : absl::ZeroDuration();
   };
   Fate fate{};
-  fate.lose_request = happens(options_.lose_request);
-  fate.lose_answer = happens(options_.lose_answer);
-  fate.duplicate = happens(options_.duplicate);
-  fate.request_delay = delay();
-  fate.answer_delay = delay();
-  fate.duplicate_delay = delay();
+  fate.lose_request = happens(random_, options_.lose_request);
+  fate.lose_answer = happens(random_, options_.lose_answer);
+  fate.duplicate = happens(random_, options_.duplicate);
+  fate.request_delay = delay(random_);
+  fate.answer_delay = delay(random_);
+  fate.duplicate_delay = delay(random_);
   return fate;
 }
 

@@ -238,7 +238,7 @@ class CollectiveMemory : public CollectiveFixture {
     other.edit().set_run_id(++run_);
     other.AddVariable("w", bytes / sizeof(float)).AddMember(0xd);
     const bool fits = server->ApplyView(other.Make()).ok();
-    server->KeepOnly({{kRun}});
+    server->KeepOnly({kRun});
     return fits;
   }
 
