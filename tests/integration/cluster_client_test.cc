@@ -79,20 +79,11 @@ class ClusterClient : public ::testing::Test {
     return jobs;
   }
 
-  Values Filled(float value) const {
-    Values values;
-    for (const VariableSpec& variable : declaration_.variables) {
-      values.emplace_back(variable.elements(), value);
-    }
-    return values;
-  }
+  Values Filled(float value) const { return weir::Filled(declaration_, value); }
 
   absl::StatusOr<PushStats> PushOnes(Job& job, uint64_t step, Values* into = nullptr) {
     const Values ones = Filled(1);
-    PushOptions options;
-    options.step = options.group_step = step;
-    options.examples = 1;
-    options.timeout = absl::Seconds(30);
+    const PushOptions options = AtStep(step);
     if (into == nullptr) return job.parameters->Push(PushItems(ones), options);
     return job.parameters->PushPull(PushItems(ones), PullItems(*into), options);
   }

@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "tests/support/call_and_wait.h"
+#include "tests/support/client_kind.h"
 #include "tests/support/client_values.h"
-#include "tests/support/hand_made_job.h"
 #include "tests/support/status_matchers.h"
-#include "worker/embedded/local_job.h"
 
 namespace weir {
 namespace {
@@ -76,32 +75,11 @@ ReduceOptions Of(ReduceOp op, std::vector<uint64_t> shape, uint32_t ordinal = 0)
   return options;
 }
 
-enum class Kind { kEmbedded, kOneServer, kThreeServers, kOneOverGrpc, kThreeOverGrpc };
-
-std::string NameOf(const ::testing::TestParamInfo<Kind>& info) {
-  switch (info.param) {
-    case Kind::kEmbedded:
-      return "Embedded";
-    case Kind::kOneServer:
-      return "OneServer";
-    case Kind::kThreeServers:
-      return "ThreeServers";
-    case Kind::kOneOverGrpc:
-      return "OneServerOverGrpc";
-    case Kind::kThreeOverGrpc:
-      return "ThreeServersOverGrpc";
-  }
-  return "";
-}
-
-std::unique_ptr<HandMadeJob> StartJob(Kind kind, size_t workers,
+std::unique_ptr<HandMadeJob> StartJob(ClientKind kind, size_t workers,
                                       v1::Regime regime = v1::REGIME_SYNC) {
-  HandMadeJob::Options options;
-  options.declaration = SgdOver({4});
+  HandMadeJob::Options options = ServedBy(kind, SgdOver({4}));
   options.regime = regime;
   options.workers = workers;
-  options.servers = kind == Kind::kThreeServers || kind == Kind::kThreeOverGrpc ? 3 : 1;
-  options.over_grpc = kind == Kind::kOneOverGrpc || kind == Kind::kThreeOverGrpc;
   auto job = std::make_unique<HandMadeJob>(options);
   EXPECT_THAT(job->client(0).Assign(PushItems({{0, 0, 0, 0}})), IsOk());
   job->Run();
@@ -109,18 +87,14 @@ std::unique_ptr<HandMadeJob> StartJob(Kind kind, size_t workers,
 }
 
 // A job's only worker.
-class LoneCollective : public ::testing::TestWithParam<Kind> {
+class LoneCollective : public ::testing::TestWithParam<ClientKind> {
  protected:
   void SetUp() override {
-    if (GetParam() != Kind::kEmbedded) {
+    if (GetParam() != ClientKind::kEmbedded) {
       job_ = StartJob(GetParam(), 1);
       return;
     }
-    LocalJobOptions options;
-    options.spec.set_name("contract");
-    WEIR_ASSERT_OK_AND_ASSIGN(local_, OpenLocalJob(options));
-    WEIR_ASSERT_OK(local_.session->Declare(SgdOver({4})));
-    WEIR_ASSERT_OK(local_.session->WaitUntilReady(absl::Seconds(10)));
+    WEIR_ASSERT_OK_AND_ASSIGN(local_, OpenEmbedded({}, SgdOver({4})));
     WEIR_ASSERT_OK(local_.parameters->Assign(PushItems({{0, 0, 0, 0}})));
     WEIR_ASSERT_OK(local_.session->ReportInitialised());
   }
@@ -189,13 +163,10 @@ TEST_P(LoneCollective, OfElevenMegabytesIsRightInEveryElement) {
   EXPECT_EQ(*Reduce<float>(client(), values, Of(ReduceOp::kSum, {kElements})), values);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryClient, LoneCollective,
-                         ::testing::Values(Kind::kEmbedded, Kind::kOneServer, Kind::kThreeServers,
-                                           Kind::kOneOverGrpc, Kind::kThreeOverGrpc),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(EveryClient, LoneCollective, EveryClient(), NameOfKind);
 
 // Three workers, each on its own thread.
-class SharedCollective : public ::testing::TestWithParam<Kind> {
+class SharedCollective : public ::testing::TestWithParam<ClientKind> {
  protected:
   static constexpr size_t kWorkers = 3;
 
@@ -394,10 +365,7 @@ TEST_P(SharedCollective, AReaderTakesPartInNone) {
               HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("reader")));
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryClient, SharedCollective,
-                         ::testing::Values(Kind::kOneServer, Kind::kThreeServers,
-                                           Kind::kOneOverGrpc, Kind::kThreeOverGrpc),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(EveryClient, SharedCollective, EveryServedClient(), NameOfKind);
 
 // A network that loses, doubles and delays: every collective is still right, and counted once.
 TEST(CollectiveOverABadNetwork, IsRightWhateverGetsLost) {

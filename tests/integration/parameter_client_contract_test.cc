@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "rpc/errors.h"
+#include "tests/support/client_kind.h"
 #include "tests/support/client_values.h"
-#include "tests/support/hand_made_job.h"
 #include "tests/support/status_matchers.h"
-#include "worker/embedded/local_job.h"
 
 namespace weir {
 namespace {
@@ -25,47 +24,22 @@ using ::testing::ElementsAre;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
 
-enum class Kind { kEmbedded, kOneServer, kThreeServers, kOneOverGrpc, kThreeOverGrpc };
-
-std::string NameOf(const ::testing::TestParamInfo<Kind>& info) {
-  switch (info.param) {
-    case Kind::kEmbedded:
-      return "Embedded";
-    case Kind::kOneServer:
-      return "OneServer";
-    case Kind::kThreeServers:
-      return "ThreeServers";
-    case Kind::kOneOverGrpc:
-      return "OneServerOverGrpc";
-    case Kind::kThreeOverGrpc:
-      return "ThreeServersOverGrpc";
-  }
-  return "";
-}
-
-class ParameterClientContract : public ::testing::TestWithParam<Kind> {
+class ParameterClientContract : public ::testing::TestWithParam<ClientKind> {
  protected:
   // Declares the job and makes its worker ready for Assign.
   void Open(const Declaration& declaration, v1::Regime regime = v1::REGIME_ASYNC,
             uint64_t shard_bytes = 0) {
     declaration_ = declaration;
-    if (GetParam() == Kind::kEmbedded) {
+    if (GetParam() == ClientKind::kEmbedded) {
       LocalJobOptions options;
-      options.spec.set_name("contract");
       options.spec.mutable_regime()->set_kind(regime);
       options.spec.set_shard_bytes(shard_bytes);
-      WEIR_ASSERT_OK_AND_ASSIGN(local_, OpenLocalJob(options));
-      WEIR_ASSERT_OK(local_.session->Declare(declaration));
-      WEIR_ASSERT_OK(local_.session->WaitUntilReady(absl::Seconds(10)));
+      WEIR_ASSERT_OK_AND_ASSIGN(local_, OpenEmbedded(options, declaration));
       return;
     }
-    HandMadeJob::Options options;
-    options.declaration = declaration;
+    HandMadeJob::Options options = ServedBy(GetParam(), declaration);
     options.regime = regime;
     options.shard_bytes = shard_bytes;
-    options.servers =
-        GetParam() == Kind::kThreeServers || GetParam() == Kind::kThreeOverGrpc ? 3 : 1;
-    options.over_grpc = GetParam() == Kind::kOneOverGrpc || GetParam() == Kind::kThreeOverGrpc;
     job_ = std::make_unique<HandMadeJob>(options);
   }
 
@@ -336,10 +310,7 @@ TEST_P(ParameterClientContract, SyncWithOneWorkerEqualsAsyncBitForBit) {
   EXPECT_EQ(run(v1::REGIME_SYNC), run(v1::REGIME_ASYNC));
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryClient, ParameterClientContract,
-                         ::testing::Values(Kind::kEmbedded, Kind::kOneServer, Kind::kThreeServers,
-                                           Kind::kOneOverGrpc, Kind::kThreeOverGrpc),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(EveryClient, ParameterClientContract, EveryClient(), NameOfKind);
 
 }  // namespace
 }  // namespace weir

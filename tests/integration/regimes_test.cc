@@ -35,21 +35,7 @@ class RegimesOverTransport : public ::testing::TestWithParam<bool> {
     WEIR_ASSERT_OK(job_->client(0).Assign(PushItems(Filled(0))));
     job_->Run();
   }
-  Values Filled(float value) const {
-    Values values;
-    for (const VariableSpec& variable : declaration_.variables) {
-      values.emplace_back(variable.elements(), value);
-    }
-    return values;
-  }
-  static PushOptions At(uint64_t step, double weight = 1) {
-    PushOptions options;
-    options.step = options.group_step = step;
-    options.weight = weight;
-    options.examples = 1;
-    options.timeout = absl::Seconds(60);
-    return options;
-  }
+  Values Filled(float value) const { return weir::Filled(declaration_, value); }
   absl::StatusOr<PushStats> Step(size_t worker, const PushOptions& options, float gradient,
                                  Values* weights = nullptr) {
     const Values gradients = Filled(gradient);
@@ -80,7 +66,7 @@ TEST_P(RegimesOverTransport, TheFastAreNeverMoreThanTheBoundAheadAndNotStoppedBe
         const uint64_t pushed = slow_pushed;
         if (step > pushed) most_ahead = std::max<uint64_t>(most_ahead, step - pushed);
         begun[worker] = step;
-        EXPECT_THAT(Step(worker, At(step), 1), IsOk());
+        EXPECT_THAT(Step(worker, AtStep(step), 1), IsOk());
       }
     });
   }
@@ -88,7 +74,7 @@ TEST_P(RegimesOverTransport, TheFastAreNeverMoreThanTheBoundAheadAndNotStoppedBe
     const uint64_t allowed = std::min(step + kBound, kSteps - 1);
     EXPECT_TRUE(Eventually([&] { return begun[1] >= allowed && begun[2] >= allowed; }));
     slow_pushed = step + 1;
-    EXPECT_THAT(Step(0, At(step), 1), IsOk());
+    EXPECT_THAT(Step(0, AtStep(step), 1), IsOk());
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(most_ahead, kBound);
@@ -99,8 +85,8 @@ TEST_P(RegimesOverTransport, AFastWorkersDeadlineNamesTheOneThatItWaitsFor) {
   v1::RegimeSpec bounded;
   bounded.set_bounded_staleness(1);
   Start(v1::REGIME_BOUNDED_STALENESS, bounded, 2);
-  WEIR_ASSERT_OK(Step(0, At(0), 1));
-  PushOptions options = At(1);
+  WEIR_ASSERT_OK(Step(0, AtStep(0), 1));
+  PushOptions options = AtStep(1);
   options.timeout = absl::Milliseconds(300);
   EXPECT_THAT(Step(0, options, 1), HasStatus(absl::StatusCode::kDeadlineExceeded,
                                              AllOf(HasSubstr("rank 1 (worker 0000000000000002)"),
@@ -111,12 +97,12 @@ TEST_P(RegimesOverTransport, NobodyWaitsForAWorkerThatHasFinished) {
   v1::RegimeSpec bounded;
   bounded.set_bounded_staleness(1);
   Start(v1::REGIME_BOUNDED_STALENESS, bounded, 2);
-  PushOptions last = At(0);
+  PushOptions last = AtStep(0);
   last.weight = 0;
   last.examples = 0;
   last.finished = true;
   WEIR_ASSERT_OK(job_->client(1).Push({}, last));
-  for (uint64_t step = 0; step < 5; ++step) WEIR_ASSERT_OK(Step(0, At(step), 1));
+  for (uint64_t step = 0; step < 5; ++step) WEIR_ASSERT_OK(Step(0, AtStep(step), 1));
   EXPECT_THAT(PullAll(job_->client(0), declaration_), Each(Each(-5)));
 }
 
@@ -129,8 +115,8 @@ TEST_P(RegimesOverTransport, TwoGroupsOfTwoGiveWhatIsWorkedOutByHand) {
     Values weights;
     Values others;
     std::thread other(
-        [&] { EXPECT_THAT(Step(first + 1, At(step, weight), two, &others), IsOk()); });
-    EXPECT_THAT(Step(first, At(step), one, &weights), IsOk());
+        [&] { EXPECT_THAT(Step(first + 1, AtStep(step, weight), two, &others), IsOk()); });
+    EXPECT_THAT(Step(first, AtStep(step), one, &weights), IsOk());
     other.join();
     EXPECT_EQ(weights, others);
     return weights;
@@ -145,19 +131,19 @@ TEST_P(RegimesOverTransport, AWorkerThatStallsStopsNobodyWithABackupAndItsLatePu
   backup.set_backup_workers(1);
   Start(v1::REGIME_SYNC, backup, 3);
   std::thread other([&] {
-    for (uint64_t step = 0; step < 5; ++step) EXPECT_THAT(Step(1, At(step), 3), IsOk());
+    for (uint64_t step = 0; step < 5; ++step) EXPECT_THAT(Step(1, AtStep(step), 3), IsOk());
   });
-  for (uint64_t step = 0; step < 5; ++step) EXPECT_THAT(Step(0, At(step), 1), IsOk());
+  for (uint64_t step = 0; step < 5; ++step) EXPECT_THAT(Step(0, AtStep(step), 1), IsOk());
   other.join();
   Values weights;
-  WEIR_ASSERT_OK_AND_ASSIGN(const PushStats late, Step(2, At(0), 100, &weights));
+  WEIR_ASSERT_OK_AND_ASSIGN(const PushStats late, Step(2, AtStep(0), 100, &weights));
   EXPECT_TRUE(late.late);
   EXPECT_EQ(late.next_step, 5u);
   EXPECT_EQ(late.next_group_step, 5u);
   EXPECT_THAT(weights, Each(Each(-10)));
   // It is in step again.
-  std::thread again([&] { EXPECT_THAT(Step(2, At(late.next_step), 5), IsOk()); });
-  WEIR_ASSERT_OK_AND_ASSIGN(const PushStats in_time, Step(0, At(5), 1, &weights));
+  std::thread again([&] { EXPECT_THAT(Step(2, AtStep(late.next_step), 5), IsOk()); });
+  WEIR_ASSERT_OK_AND_ASSIGN(const PushStats in_time, Step(0, AtStep(5), 1, &weights));
   again.join();
   EXPECT_FALSE(in_time.late);
   EXPECT_THAT(weights, Each(Each(-13)));

@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "rpc/errors.h"
+#include "tests/support/client_kind.h"
 #include "tests/support/client_values.h"
-#include "tests/support/hand_made_job.h"
 #include "tests/support/status_matchers.h"
-#include "worker/embedded/local_job.h"
 
 namespace weir {
 namespace {
@@ -42,22 +41,7 @@ class SeveralWorkers : public ::testing::TestWithParam<bool> {
     job_->Run();
   }
 
-  Values Filled(float value) const {
-    Values values;
-    for (const VariableSpec& variable : declaration_.variables) {
-      values.emplace_back(variable.elements(), value);
-    }
-    return values;
-  }
-
-  static PushOptions Step(uint64_t step, double weight = 1) {
-    PushOptions options;
-    options.step = options.group_step = step;
-    options.weight = weight;
-    options.examples = 1;
-    options.timeout = absl::Seconds(60);
-    return options;
-  }
+  Values Filled(float value) const { return weir::Filled(declaration_, value); }
 
   Declaration declaration_;
   std::unique_ptr<HandMadeJob> job_;
@@ -71,9 +55,9 @@ TEST_P(SeveralWorkers, SyncStepAppliesTheWeightedMean) {
   const Values ones = Filled(1);
   const Values fours = Filled(4);
   std::thread other([&] {
-    WEIR_EXPECT_OK(job_->client(1).PushPull(PushItems(fours), PullItems(second), Step(0, 0.5)));
+    WEIR_EXPECT_OK(job_->client(1).PushPull(PushItems(fours), PullItems(second), AtStep(0, 0.5)));
   });
-  WEIR_EXPECT_OK(job_->client(0).PushPull(PushItems(ones), PullItems(first), Step(0, 1)));
+  WEIR_EXPECT_OK(job_->client(0).PushPull(PushItems(ones), PullItems(first), AtStep(0, 1)));
   other.join();
   EXPECT_THAT(first, Each(Each(8)));
   EXPECT_EQ(first, second);
@@ -83,7 +67,7 @@ TEST_P(SeveralWorkers, SyncStepWaitsAndItsDeadlineNamesTheMissingWorker) {
   Start(Options(v1::REGIME_SYNC, 2));
   const Values ones = Filled(1);
   Values into = Filled(0);
-  PushOptions options = Step(0);
+  PushOptions options = AtStep(0);
   options.timeout = absl::Milliseconds(300);
   EXPECT_THAT(job_->client(0).PushPull(PushItems(ones), PullItems(into), options),
               HasStatus(absl::StatusCode::kDeadlineExceeded,
@@ -94,26 +78,26 @@ TEST_P(SeveralWorkers, RemovedWorkerFreesTheStepOfTheOthers) {
   Start(Options(v1::REGIME_SYNC, 2), 5);
   const Values ones = Filled(1);
   Values into = Filled(0);
-  const auto pending = job_->client(0).StartPushPull(PushItems(ones), PullItems(into), Step(0));
+  const auto pending = job_->client(0).StartPushPull(PushItems(ones), PullItems(into), AtStep(0));
   job_->Remove(1);
   WEIR_ASSERT_OK(pending->Wait());
   EXPECT_THAT(into, Each(Each(4)));
-  EXPECT_TRUE(IsNotAMember(job_->client(1).Push(PushItems(ones), Step(0)).status()));
-  WEIR_EXPECT_OK(job_->client(0).Push(PushItems(ones), Step(1)));
+  EXPECT_TRUE(IsNotAMember(job_->client(1).Push(PushItems(ones), AtStep(0)).status()));
+  WEIR_EXPECT_OK(job_->client(0).Push(PushItems(ones), AtStep(1)));
 }
 
 TEST_P(SeveralWorkers, RestartedServerEndsCallsWithAbortedUntilTheAttemptIsAdopted) {
   Start(Options(v1::REGIME_ASYNC, 1), 5);
   job_->Restart(0);
   const Values ones = Filled(1);
-  const auto pending = job_->client(0).StartPushPull(PushItems(ones), {}, Step(0));
+  const auto pending = job_->client(0).StartPushPull(PushItems(ones), {}, AtStep(0));
   job_->RollBack();
   EXPECT_EQ(pending->Wait().status().code(), absl::StatusCode::kAborted);
-  EXPECT_TRUE(IsStaleAttempt(job_->client(0).Push(PushItems(ones), Step(1)).status()));
+  EXPECT_TRUE(IsStaleAttempt(job_->client(0).Push(PushItems(ones), AtStep(1)).status()));
   job_->Adopt(0);
   WEIR_ASSERT_OK(job_->client(0).Assign(PushItems(Filled(7))));
   job_->Run();
-  WEIR_ASSERT_OK(job_->client(0).Push(PushItems(ones), Step(0)));
+  WEIR_ASSERT_OK(job_->client(0).Push(PushItems(ones), AtStep(0)));
   EXPECT_THAT(PullAll(job_->client(0), declaration_), Each(Each(6)));
 }
 
@@ -122,11 +106,11 @@ TEST_P(SeveralWorkers, ReaderIsNoMember) {
   const auto reader = job_->NewReader();
   EXPECT_THAT(PullAll(*reader, declaration_), Each(Each(5)));
   const Values ones = Filled(1);
-  EXPECT_FALSE(reader->Push(PushItems(ones), Step(0)).ok());
+  EXPECT_FALSE(reader->Push(PushItems(ones), AtStep(0)).ok());
   std::thread other(
-      [&] { WEIR_EXPECT_OK(job_->client(1).PushPull(PushItems(ones), {}, Step(0))); });
+      [&] { WEIR_EXPECT_OK(job_->client(1).PushPull(PushItems(ones), {}, AtStep(0))); });
   Values into = Filled(0);
-  WEIR_EXPECT_OK(job_->client(0).PushPull(PushItems(ones), PullItems(into), Step(0)));
+  WEIR_EXPECT_OK(job_->client(0).PushPull(PushItems(ones), PullItems(into), AtStep(0)));
   other.join();
   EXPECT_THAT(into, Each(Each(4)));  // nobody waited for the reader
 }
@@ -158,7 +142,7 @@ TEST_P(SeveralWorkers, StormOfPushesCountsEachOnce) {
         for (std::vector<float>& gradient : gradients) {
           for (float& value : gradient) value = static_cast<float>(random() % 7) - 3;
         }
-        const auto pushed = job_->client(worker).Push(PushItems(gradients), Step(step));
+        const auto pushed = job_->client(worker).Push(PushItems(gradients), AtStep(step));
         ASSERT_THAT(pushed, IsOk());
         for (size_t v = 0; v < gradients.size(); ++v) {
           for (size_t i = 0; i < gradients[v].size(); ++i) {
@@ -182,11 +166,12 @@ TEST_P(SeveralWorkers, StalenessCountsTheUpdatesOfOthers) {
   Start(Options(v1::REGIME_ASYNC, 2, 1));
   const Values ones = Filled(1);
   Values into = Filled(0);
-  WEIR_ASSERT_OK(job_->client(0).PushPull(PushItems(ones), PullItems(into), Step(0)));
+  WEIR_ASSERT_OK(job_->client(0).PushPull(PushItems(ones), PullItems(into), AtStep(0)));
   for (uint64_t step = 0; step < 3; ++step) {
-    WEIR_ASSERT_OK(job_->client(1).Push(PushItems(ones), Step(step)));
+    WEIR_ASSERT_OK(job_->client(1).Push(PushItems(ones), AtStep(step)));
   }
-  WEIR_ASSERT_OK_AND_ASSIGN(const PushStats stats, job_->client(0).Push(PushItems(ones), Step(1)));
+  WEIR_ASSERT_OK_AND_ASSIGN(const PushStats stats,
+                            job_->client(0).Push(PushItems(ones), AtStep(1)));
   EXPECT_EQ(stats.staleness, 3u);
 }
 
@@ -215,11 +200,7 @@ TEST(LocalAndRemote, AreEqualBitForBit) {
     return into;
   };
   const Values first = {std::vector<float>(777, 0.25f), std::vector<float>(10, -1.0f)};
-  LocalJobOptions local_options;
-  local_options.spec.set_name("local");
-  WEIR_ASSERT_OK_AND_ASSIGN(Job local, OpenLocalJob(local_options));
-  WEIR_ASSERT_OK(local.session->Declare(declaration));
-  WEIR_ASSERT_OK(local.session->WaitUntilReady(absl::Seconds(10)));
+  WEIR_ASSERT_OK_AND_ASSIGN(Job local, OpenEmbedded({}, declaration));
   WEIR_ASSERT_OK(local.parameters->Assign(PushItems(first)));
   WEIR_ASSERT_OK(local.session->ReportInitialised());
   HandMadeJob::Options remote_options;

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-
-class AsyncCut : public ServerFixture {
+class AsyncCut : public WorkersFixture {
  protected:
   void SetUp() override {
     view.AddVariable("w", 100).AddMember(kAnn).AddMember(kBob);
@@ -33,9 +30,6 @@ class AsyncCut : public ServerFixture {
     (*server->Store(kRun))->TakeCut(request, Soon(), answer.Callback());
     return answer;
   }
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
 };
 
 float FirstOf(const ChunkSnapshot& chunk) {

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-
 // One variable of 100 f32: shards of 64 and 36 elements, chunks of 16 (the last of 4).
-class AsyncPush : public ServerFixture {
+class AsyncPush : public WorkersFixture {
  protected:
   void SetUp() override {
     view.AddVariable("w", 100).AddMember(kAnn).AddMember(kBob);
     StartJob(view);
   }
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
 };
 
 TEST_F(AsyncPush, APushIsAppliedOnArrival) {

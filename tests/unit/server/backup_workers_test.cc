@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-constexpr uint64_t kCid = 0xc;
-
 // Three workers, of which a step waits for two; one variable of 100 f32.
-class BackupWorkers : public ServerFixture {
+class BackupWorkers : public WorkersFixture {
  protected:
   void SetUp() override {
     view.Sync().BackupWorkers(1).AddVariable("w", 100);
@@ -21,16 +17,6 @@ class BackupWorkers : public ServerFixture {
     request.set_group_step(step);
     return request;
   }
-  v1::PushRequest Whole(const RequestMaker& maker, uint64_t step) {
-    return maker.Push(maker.SegmentsOf(0), step + 1);
-  }
-  void Remove(uint64_t worker) {
-    WEIR_ASSERT_OK(server->ApplyView(view.RemoveMember(worker).NextGeneration().Make()));
-  }
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
-  RequestMaker cid{view, kCid};
 };
 
 TEST_F(BackupWorkers, AStepClosesWithoutTheLast) {

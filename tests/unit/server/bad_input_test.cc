@@ -4,14 +4,12 @@
 #include <random>
 
 #include "server/request_check.h"
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-
-class BadInput : public ServerFixture {
+class BadInput : public WorkersFixture {
  protected:
   void SetUp() override {
     view.AddGroup("second");
@@ -30,8 +28,6 @@ class BadInput : public ServerFixture {
     EXPECT_THAT(Push(request, values).get(),
                 HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   }
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
 };
 
 TEST_F(BadInput, NotANumberIsNamedByVariableElementWorkerAndStep) {
@@ -160,18 +156,16 @@ TEST_F(BadInput, MoreThanOneMessageCanCarryIsRefused) {
 }
 
 // Whatever is in the numbers of a header, the answer is a status.
-class RandomHeaders : public ServerFixture, public ::testing::WithParamInterface<bool> {};
+class RandomHeaders : public WorkersFixture, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Regimes, RandomHeaders, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Sync" : "Async"; });
 
 TEST_P(RandomHeaders, NeverCrash) {
-  ViewMaker view;
   if (GetParam()) view.Sync();
   view.AddGroup("second");
   view.AddVariable("w", 100).AddVariable("v", 20, 2).AddVariable("flags", 8, 0, v1::DTYPE_BOOL);
-  view.AddMember(kAnn).AddMember(kAnn + 1);
+  view.AddMember(kAnn).AddMember(kBob);
   StartJob(view);
-  const RequestMaker ann(view, kAnn);
   std::mt19937_64 random(1);
   const auto number = [&]() -> uint64_t {
     switch (random() % 5) {
@@ -189,7 +183,7 @@ TEST_P(RandomHeaders, NeverCrash) {
   };
   for (int i = 0; i < 10000; ++i) {
     v1::PushRequest request = ann.Push({}, number(), static_cast<uint32_t>(number()));
-    if (random() % 4 == 0) request.mutable_context()->set_worker(kAnn + 1);
+    if (random() % 4 == 0) request.mutable_context()->set_worker(kBob);
     const uint64_t segments = random() % 4;
     for (uint64_t s = 0; s < segments; ++s) {
       v1::Segment& segment = *request.add_segments();

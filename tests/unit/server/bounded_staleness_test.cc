@@ -1,30 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-constexpr uint64_t kCid = 0xc;
-
 // One variable of 100 f32, and a bound of 3 steps.
-class BoundedStaleness : public ServerFixture {
+class BoundedStaleness : public WorkersFixture {
  protected:
   void SetUp() override {
     view.BoundedStaleness(3).AddVariable("w", 100).AddMember(kAnn).AddMember(kBob);
     StartJob(view);
   }
   Answer<PullResult> Step(const RequestMaker& maker, uint64_t step, uint64_t first_step = 0) {
-    v1::PushRequest request = maker.Push(maker.SegmentsOf(0), step - first_step + 1);
-    request.set_step(step);
-    request.set_group_step(step);
-    return PushPull(request, Filled(100, 1));
+    return PushPull(Whole(maker, step, /*weight=*/1, first_step), Filled(100, 1));
   }
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
-  RequestMaker cid{view, kCid};
 };
 
 TEST_F(BoundedStaleness, NobodyIsStoppedBeforeTheBound) {

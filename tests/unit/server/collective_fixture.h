@@ -7,16 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 
-class CollectiveFixture : public ServerFixture {
+class CollectiveFixture : public WorkersFixture {
  protected:
-  static constexpr uint64_t kAnn = 0xa;  // rank 0
-  static constexpr uint64_t kBob = 0xb;
-  static constexpr uint64_t kCec = 0xc;
-
   // A call that the test changes where it wants it otherwise.
   struct Call {
     v1::ReduceOp op = v1::REDUCE_OP_SUM;
@@ -33,7 +29,8 @@ class CollectiveFixture : public ServerFixture {
     uint64_t pieces_done = 0;
   };
 
-  void SetUp() override { StartSync({kAnn, kBob, kCec}); }
+  // Ranks 0, 1 and 2.
+  void SetUp() override { StartSync({kAnn, kBob, kCid}); }
 
   void StartSync(const std::vector<uint64_t>& members, uint64_t memory_limit_bytes = 0) {
     view = ViewMaker();
@@ -91,12 +88,6 @@ class CollectiveFixture : public ServerFixture {
     EXPECT_THAT(answer.get(), IsOk());
     return answer.get().ok() ? ValuesOf<T>(answer.get()->payload) : std::vector<T>();
   }
-
-  void Remove(uint64_t worker) {
-    WEIR_ASSERT_OK(server->ApplyView(view.RemoveMember(worker).NextGeneration().Make()));
-  }
-
-  ViewMaker view;
 
  private:
   std::map<uint64_t, uint64_t> sequences_;

@@ -16,11 +16,11 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 TEST_F(CollectiveResult, NobodyIsAnsweredBeforeTheLastMemberHasCome) {
   const auto ann = Reduce<float>(kAnn, {1, 2});
-  const auto cec = Reduce<float>(kCec, {10, 20});
+  const auto cid = Reduce<float>(kCid, {10, 20});
   EXPECT_FALSE(ann.has_come());
-  EXPECT_FALSE(cec.has_come());
+  EXPECT_FALSE(cid.has_come());
   const auto bob = Reduce<float>(kBob, {100, 200});
-  for (const auto& answer : {ann, bob, cec}) {
+  for (const auto& answer : {ann, bob, cid}) {
     EXPECT_THAT(Got(answer), ElementsAre(111, 222));
     EXPECT_EQ(answer.get()->header.members(), 3u);
     EXPECT_EQ(answer.get()->header.generation(), 1u);
@@ -29,12 +29,12 @@ TEST_F(CollectiveResult, NobodyIsAnsweredBeforeTheLastMemberHasCome) {
 
 // In f32 (1e8 + 1) - 1e8 is 0, and (1e8 - 1e8) + 1 is 1.
 TEST_F(CollectiveResult, ASumIsMadeInTheOrderOfRanksWhateverComesFirst) {
-  Reduce<float>(kCec, {-1e8f});
+  Reduce<float>(kCid, {-1e8f});
   Reduce<float>(kBob, {1});
   EXPECT_THAT(Got(Reduce<float>(kAnn, {1e8f})), ElementsAre(0));
   Reduce<float>(kBob, {1}, {.ordinal = 1});
   Reduce<float>(kAnn, {1e8f}, {.ordinal = 1});
-  EXPECT_THAT(Got(Reduce<float>(kCec, {-1e8f}, {.ordinal = 1})), ElementsAre(0));
+  EXPECT_THAT(Got(Reduce<float>(kCid, {-1e8f}, {.ordinal = 1})), ElementsAre(0));
 }
 
 // (3 * 1 + 5 * 2) / 8
@@ -50,25 +50,25 @@ TEST_F(CollectiveResult, WhatWeighsNothingIsNotInTheMean) {
   const Call mean{.op = v1::REDUCE_OP_MEAN};
   Reduce<float>(kAnn, {kNaN}, {.op = v1::REDUCE_OP_MEAN, .weight = 0});
   Reduce<float>(kBob, {2}, mean);
-  EXPECT_THAT(Got(Reduce<float>(kCec, {4}, mean)), ElementsAre(3));
+  EXPECT_THAT(Got(Reduce<float>(kCid, {4}, mean)), ElementsAre(3));
 }
 
 TEST_F(CollectiveResult, AllWeightsZeroCountEqually) {
   const Call mean{.op = v1::REDUCE_OP_MEAN, .weight = 0};
   Reduce<float>(kAnn, {1}, mean);
   Reduce<float>(kBob, {2}, mean);
-  EXPECT_NEAR(Got(Reduce<float>(kCec, {6}, mean)).at(0), 3, 1e-6);
+  EXPECT_NEAR(Got(Reduce<float>(kCid, {6}, mean)).at(0), 3, 1e-6);
 }
 
 TEST_F(CollectiveResult, MinAndMaxAreElementwise) {
   const Call min{.op = v1::REDUCE_OP_MIN};
   Reduce<int32_t>(kAnn, {1, -2, 3}, min);
   Reduce<int32_t>(kBob, {0, 5, 3}, min);
-  EXPECT_THAT(Got<int32_t>(Reduce<int32_t>(kCec, {2, 2, 2}, min)), ElementsAre(0, -2, 2));
+  EXPECT_THAT(Got<int32_t>(Reduce<int32_t>(kCid, {2, 2, 2}, min)), ElementsAre(0, -2, 2));
   const Call max{.op = v1::REDUCE_OP_MAX, .ordinal = 1};
   Reduce<int64_t>(kAnn, {int64_t{1} << 60, 0}, max);
   Reduce<int64_t>(kBob, {0, -1}, max);
-  EXPECT_THAT(Got<int64_t>(Reduce<int64_t>(kCec, {2, -2}, max)), ElementsAre(int64_t{1} << 60, 0));
+  EXPECT_THAT(Got<int64_t>(Reduce<int64_t>(kCid, {2, -2}, max)), ElementsAre(int64_t{1} << 60, 0));
 }
 
 TEST_F(CollectiveResult, MinAndMaxOfNaNAreNaNWhoeverHasIt) {
@@ -77,7 +77,7 @@ TEST_F(CollectiveResult, MinAndMaxOfNaNAreNaNWhoeverHasIt) {
     const Call call{.op = op, .ordinal = ordinal++};
     Reduce<float>(kAnn, {kNaN, 1, 1}, call);
     Reduce<float>(kBob, {1, kNaN, 1}, call);
-    const std::vector<float> got = Got(Reduce<float>(kCec, {1, 1, kNaN}, call));
+    const std::vector<float> got = Got(Reduce<float>(kCid, {1, 1, kNaN}, call));
     for (const float value : got) EXPECT_TRUE(std::isnan(value));
   }
 }
@@ -85,14 +85,14 @@ TEST_F(CollectiveResult, MinAndMaxOfNaNAreNaNWhoeverHasIt) {
 TEST_F(CollectiveResult, IntegersWrapAroundAndKeepTheirBits) {
   Reduce<int64_t>(kAnn, {std::numeric_limits<int64_t>::max(), (int64_t{1} << 53) + 1});
   Reduce<int64_t>(kBob, {1, 0});
-  EXPECT_THAT(Got<int64_t>(Reduce<int64_t>(kCec, {0, 0})),
+  EXPECT_THAT(Got<int64_t>(Reduce<int64_t>(kCid, {0, 0})),
               ElementsAre(std::numeric_limits<int64_t>::min(), (int64_t{1} << 53) + 1));
 }
 
 TEST_F(CollectiveResult, TruthsAreSummedToWhetherThereIsATrueOne) {
   Reduce<uint8_t>(kAnn, {1, 0, 1});
   Reduce<uint8_t>(kBob, {1, 0, 0});
-  EXPECT_THAT(Got<uint8_t>(Reduce<uint8_t>(kCec, {1, 0, 0})), ElementsAre(1, 0, 1));
+  EXPECT_THAT(Got<uint8_t>(Reduce<uint8_t>(kCid, {1, 0, 0})), ElementsAre(1, 0, 1));
 }
 
 TEST_F(CollectiveResult, AMeanOfIntegersOrTruthsIsRefused) {
@@ -106,18 +106,18 @@ TEST_F(CollectiveResult, AMeanOfIntegersOrTruthsIsRefused) {
 }
 
 TEST_F(CollectiveResult, FirstIsOfTheLowestRankThatIsThere) {
-  Reduce<float>(kCec, {3}, {.op = v1::REDUCE_OP_FIRST});
+  Reduce<float>(kCid, {3}, {.op = v1::REDUCE_OP_FIRST});
   Reduce<float>(kBob, {2}, {.op = v1::REDUCE_OP_FIRST});
   EXPECT_THAT(Got(Reduce<float>(kAnn, {1}, {.op = v1::REDUCE_OP_FIRST})), ElementsAre(1));
   Remove(kAnn);
-  Reduce<float>(kCec, {3}, {.op = v1::REDUCE_OP_FIRST, .step = 1});
+  Reduce<float>(kCid, {3}, {.op = v1::REDUCE_OP_FIRST, .step = 1});
   EXPECT_THAT(Got(Reduce<float>(kBob, {2}, {.op = v1::REDUCE_OP_FIRST, .step = 1})),
               ElementsAre(2));
 }
 
 TEST_F(CollectiveResult, AGatherHasAllReplicasInTheOrderOfIds) {
   const Call gather{.op = v1::REDUCE_OP_GATHER, .replicas = 2};
-  Reduce<float>(kCec, {5, 50, 6, 60}, gather);
+  Reduce<float>(kCid, {5, 50, 6, 60}, gather);
   Reduce<float>(kBob, {3, 30, 4, 40}, gather);
   EXPECT_THAT(Got(Reduce<float>(kAnn, {1, 10, 2, 20}, gather)),
               ElementsAre(1, 10, 2, 20, 3, 30, 4, 40, 5, 50, 6, 60));
@@ -132,7 +132,7 @@ TEST_F(CollectiveResult, ABroadcastIsOfItsSourceAndTheOthersSendNothing) {
   };
   const auto ann = listen(kAnn);
   const auto bob = Reduce<float>(kBob, {7, 8}, from_3);
-  listen(kCec);
+  listen(kCid);
   EXPECT_THAT(Got(ann), ElementsAre(7, 8));
   EXPECT_THAT(Got(bob), ElementsAre(7, 8));
 }
@@ -144,7 +144,7 @@ TEST_F(CollectiveResult, ABroadcastFromAReplicaThatIsNotThereFailsOnAll) {
     request.set_count(1);
     return Send<float>(request, {});
   };
-  for (const auto& answer : {listen(kAnn), listen(kBob), listen(kCec)}) {
+  for (const auto& answer : {listen(kAnn), listen(kBob), listen(kCid)}) {
     EXPECT_THAT(answer.get(), HasStatus(absl::StatusCode::kInvalidArgument,
                                         AllOf(HasSubstr("replica 9"), HasSubstr("rank 0"))));
   }
@@ -153,18 +153,18 @@ TEST_F(CollectiveResult, ABroadcastFromAReplicaThatIsNotThereFailsOnAll) {
 TEST_F(CollectiveResult, NoElementsAreOrdinary) {
   Reduce<float>(kAnn, {}, {.shape = {3, 0}});
   Reduce<float>(kBob, {}, {.shape = {3, 0}});
-  EXPECT_THAT(Got(Reduce<float>(kCec, {}, {.shape = {3, 0}})), IsEmpty());
+  EXPECT_THAT(Got(Reduce<float>(kCid, {}, {.shape = {3, 0}})), IsEmpty());
 }
 
 TEST_F(CollectiveResult, PiecesAreCombinedEachByItself) {
   const Call second{.shape = {4}, .piece = 1, .first = 1};
-  for (const uint64_t worker : {kAnn, kBob, kCec}) {
+  for (const uint64_t worker : {kAnn, kBob, kCid}) {
     v1::ReduceRequest request = Request<float>(worker, {1}, {.shape = {4}});
     Send<float>(request, {1});
   }
   Reduce<float>(kAnn, {1, 2, 3}, second);
   Reduce<float>(kBob, {10, 20, 30}, second);
-  EXPECT_THAT(Got(Reduce<float>(kCec, {100, 200, 300}, second)), ElementsAre(111, 222, 333));
+  EXPECT_THAT(Got(Reduce<float>(kCid, {100, 200, 300}, second)), ElementsAre(111, 222, 333));
 }
 
 // A payload of 1 MiB: of f64 131072; of 3 members with 2 replicas each 131072 / 6.
@@ -173,7 +173,7 @@ TEST_F(CollectiveResult, TheAnswerSaysHowMuchLaterPiecesShallCarry) {
     const std::vector<double> values(call.replicas, 0.0);
     Reduce<double>(kAnn, values, call);
     Reduce<double>(kBob, values, call);
-    return Reduce<double>(kCec, values, call).get()->header.piece_elements();
+    return Reduce<double>(kCid, values, call).get()->header.piece_elements();
   };
   EXPECT_EQ(last({}), 131072u);
   EXPECT_EQ(last({.op = v1::REDUCE_OP_GATHER, .ordinal = 1, .replicas = 2}), 21845u);

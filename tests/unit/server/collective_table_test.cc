@@ -17,8 +17,8 @@ class CollectiveMismatch : public CollectiveFixture {
   void BobCalls(const std::vector<T>& values, const Call& call, const std::string& text) {
     const auto ann = Reduce<float>(kAnn, {1, 2}, {.step = 7, .ordinal = 1});
     const auto bob = Reduce<T>(kBob, values, call);
-    const auto cec = Reduce<float>(kCec, {1, 2}, {.step = 7, .ordinal = 1});
-    for (const auto& answer : {ann, bob, cec}) {
+    const auto cid = Reduce<float>(kCid, {1, 2}, {.step = 7, .ordinal = 1});
+    for (const auto& answer : {ann, bob, cid}) {
       EXPECT_THAT(answer.get(),
                   HasStatus(absl::StatusCode::kInvalidArgument,
                             AllOf(HasSubstr("rank 1 (worker 000000000000000b) calls " + text),
@@ -83,18 +83,18 @@ TEST_F(CollectiveMismatch, IsToldAgainToWhoeverLostTheAnswer) {
 TEST_F(CollectiveMismatch, IsOverWhenAllHaveBeenTold) {
   Reduce<float>(kAnn, {1});
   Reduce<float>(kBob, {1}, {.name = "other"});
-  EXPECT_THAT(Reduce<float>(kCec, {1}).get(),
+  EXPECT_THAT(Reduce<float>(kCid, {1}).get(),
               HasStatus(absl::StatusCode::kInvalidArgument, ::testing::_));
   Reduce<float>(kAnn, {1}, {.step = 1});
   Reduce<float>(kBob, {2}, {.step = 1});
-  EXPECT_THAT(Got(Reduce<float>(kCec, {3}, {.step = 1})), ElementsAre(6));
+  EXPECT_THAT(Got(Reduce<float>(kCid, {3}, {.step = 1})), ElementsAre(6));
 }
 
 TEST_F(CollectiveTable, AMemberThatLeavesBeforeTheStepIsNotWaitedFor) {
   const auto ann = Reduce<float>(kAnn, {1});
   const auto bob = Reduce<float>(kBob, {2});
   EXPECT_FALSE(ann.has_come());
-  Remove(kCec);
+  Remove(kCid);
   EXPECT_THAT(Got(ann), ElementsAre(3));
   EXPECT_THAT(Got(bob), ElementsAre(3));
   EXPECT_EQ(ann.get()->header.members(), 2u);
@@ -106,22 +106,22 @@ TEST_F(CollectiveTable, AMemberThatLeavesBeforeTheStepIsNotWaitedFor) {
 
 TEST_F(CollectiveTable, AMemberThatLeavesAfterItsContributionAbortsTheOthersAtOnce) {
   const auto ann = Reduce<float>(kAnn, {1});
-  const auto cec = Reduce<float>(kCec, {3});
-  Remove(kCec);
+  const auto cid = Reduce<float>(kCid, {3});
+  Remove(kCid);
   EXPECT_TRUE(IsMemberLeft(ann.get().status()));
   EXPECT_THAT(ann.get(), HasStatus(absl::StatusCode::kAborted,
                                    AllOf(HasSubstr("rank 2 (worker 000000000000000c)"),
                                          HasSubstr("collective 0 of step 0"))));
-  EXPECT_TRUE(IsNotAMember(cec.get().status()));
+  EXPECT_TRUE(IsNotAMember(cid.get().status()));
   // The others repeat the step.
   Reduce<float>(kBob, {2});
   EXPECT_THAT(Got(Reduce<float>(kAnn, {1})), ElementsAre(3));
 }
 
 TEST_F(CollectiveTable, AMemberThatLeavesWithinTheStepAbortsWhoWaitsAndWhoComesLater) {
-  for (const uint64_t worker : {kAnn, kBob, kCec}) Reduce<float>(worker, {1});
+  for (const uint64_t worker : {kAnn, kBob, kCid}) Reduce<float>(worker, {1});
   const auto ann = Reduce<float>(kAnn, {1}, {.ordinal = 1});
-  Remove(kCec);
+  Remove(kCid);
   EXPECT_TRUE(IsMemberLeft(ann.get().status()));
   const auto bob = Reduce<float>(kBob, {1}, {.ordinal = 1});
   EXPECT_TRUE(IsMemberLeft(bob.get().status()));
@@ -132,23 +132,23 @@ TEST_F(CollectiveTable, AMemberThatLeavesWithinTheStepAbortsWhoWaitsAndWhoComesL
 
 TEST_F(CollectiveTable, AMemberThatLeavesAbortsLaterPieces) {
   const Call whole{.shape = {2}};
-  for (const uint64_t worker : {kAnn, kBob, kCec}) {
+  for (const uint64_t worker : {kAnn, kBob, kCid}) {
     v1::ReduceRequest request = Request<float>(worker, {1}, whole);
     Send<float>(request, {1});
   }
   const Call later{.shape = {2}, .piece = 1, .first = 1};
   const auto ann = Reduce<float>(kAnn, {1}, later);
-  Remove(kCec);
+  Remove(kCid);
   EXPECT_TRUE(IsMemberLeft(ann.get().status()));
   EXPECT_TRUE(IsMemberLeft(Reduce<float>(kBob, {1}, later).get().status()));
 }
 
 TEST_F(CollectiveTable, AnAnswerThatWasLostIsGivenAlsoWhenAMemberHasLeftSince) {
-  Reduce<float>(kCec, {3});
+  Reduce<float>(kCid, {3});
   const v1::ReduceRequest request = Request<float>(kAnn, {1}, {});
   Send<float>(request, {1});
   Reduce<float>(kBob, {2});
-  Remove(kCec);
+  Remove(kCid);
   v1::ReduceRequest again = request;
   again.mutable_context()->set_generation(2);
   EXPECT_THAT(Got(Send<float>(again, {1})), ElementsAre(6));
@@ -157,15 +157,15 @@ TEST_F(CollectiveTable, AnAnswerThatWasLostIsGivenAlsoWhenAMemberHasLeftSince) {
 TEST_F(CollectiveTable, AMemberThatJoinsFromALaterStepOnDoesNotDisturb) {
   StartSync({kAnn, kBob});
   const auto ann = Reduce<float>(kAnn, {1});
-  WEIR_ASSERT_OK(server->ApplyView(view.AddMember(kCec, /*first_step=*/1).NextGeneration().Make()));
+  WEIR_ASSERT_OK(server->ApplyView(view.AddMember(kCid, /*first_step=*/1).NextGeneration().Make()));
   Reduce<float>(kBob, {2});
   EXPECT_THAT(Got(ann), ElementsAre(3));
   Reduce<float>(kAnn, {1}, {.ordinal = 1, .step_generation = 2});
   EXPECT_THAT(Got(Reduce<float>(kBob, {2}, {.ordinal = 1, .step_generation = 2})), ElementsAre(3));
-  EXPECT_THAT(Reduce<float>(kCec, {3}).get(),
+  EXPECT_THAT(Reduce<float>(kCid, {3}).get(),
               HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("from step 1")));
   // A newcomer that is gone before it counted leaves the step whole.
-  Remove(kCec);
+  Remove(kCid);
   Reduce<float>(kAnn, {1}, {.ordinal = 2, .step_generation = 2});
   EXPECT_THAT(Got(Reduce<float>(kBob, {2}, {.ordinal = 2, .step_generation = 2})), ElementsAre(3));
 }
@@ -175,7 +175,7 @@ TEST_F(CollectiveTable, ARepetitionIsAnsweredFromTheRecordAndNotCounted) {
   const auto first = Send<float>(request, {1});
   const auto second = Send<float>(request, {1});
   Reduce<float>(kBob, {2});
-  Reduce<float>(kCec, {3});
+  Reduce<float>(kCid, {3});
   EXPECT_THAT(Got(first), ElementsAre(6));
   EXPECT_THAT(Got(second), ElementsAre(6));
   EXPECT_THAT(Got(Send<float>(request, {1})), ElementsAre(6));
@@ -185,8 +185,8 @@ TEST_F(CollectiveTable, ADuplicateThatComesAfterALaterCallOpensNothing) {
   const v1::ReduceRequest old = Request<float>(kAnn, {1}, {});
   Send<float>(old, {1});
   Reduce<float>(kBob, {1});
-  Reduce<float>(kCec, {1});
-  for (const uint64_t worker : {kAnn, kBob, kCec}) Reduce<float>(worker, {1}, {.ordinal = 1});
+  Reduce<float>(kCid, {1});
+  for (const uint64_t worker : {kAnn, kBob, kCid}) Reduce<float>(worker, {1}, {.ordinal = 1});
   EXPECT_THAT(Send<float>(old, {1}).get(),
               HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("too late")));
 }
@@ -196,7 +196,7 @@ TEST_F(CollectiveTable, WhoeverGivesUpAndCallsAnewIsCountedOnce) {
   Reduce<float>(kBob, {2});
   const auto ann = Reduce<float>(kAnn, {10});
   EXPECT_THAT(given_up.get(), HasStatus(absl::StatusCode::kAborted, ::testing::_));
-  Reduce<float>(kCec, {3});
+  Reduce<float>(kCid, {3});
   EXPECT_THAT(Got(ann), ElementsAre(15));
 }
 
@@ -212,7 +212,7 @@ TEST_F(CollectiveTable, TheDeadlineNamesTheCollectiveAndWhoIsMissing) {
   // The contribution has stayed: its worker only has to ask again.
   const auto again = Send<float>(request, {1});
   Reduce<float>(kAnn, {2}, {.step = 7});
-  Reduce<float>(kCec, {3}, {.step = 7});
+  Reduce<float>(kCid, {3}, {.step = 7});
   EXPECT_THAT(Got(again), ElementsAre(6));
 }
 
@@ -221,7 +221,7 @@ TEST_F(CollectiveTable, AnOldViewIsRefreshedAndANewOneAwaited) {
   request.mutable_context()->set_generation(2);
   EXPECT_THAT(Send<float>(request, {1}).get(),
               HasStatus(absl::StatusCode::kUnavailable, ::testing::_));
-  Remove(kCec);
+  Remove(kCid);
   request.mutable_context()->set_generation(1);
   EXPECT_TRUE(IsStaleView(Send<float>(request, {1}).get().status()));
   // The step began in a generation of which this server has not heard.
@@ -249,29 +249,29 @@ class CollectiveMemory : public CollectiveFixture {
 // A limit of 40,000 bytes. A collective of 4,000 takes 4 times as much while it is open, and its
 // result alone afterwards, until all have called the next one.
 TEST_F(CollectiveMemory, OfContributionsGoesWithTheSumAndOfTheResultWithTheNextCall) {
-  StartSync({kAnn, kBob, kCec}, 40'000);
+  StartSync({kAnn, kBob, kCid}, 40'000);
   ASSERT_TRUE(Fits(38'000));
   Reduce<float>(kAnn, std::vector<float>(kElements, 1));
   EXPECT_FALSE(Fits(26'000));
   EXPECT_TRUE(Fits(22'000));
   Reduce<float>(kBob, std::vector<float>(kElements, 1));
-  Reduce<float>(kCec, std::vector<float>(kElements, 1));
+  Reduce<float>(kCid, std::vector<float>(kElements, 1));
   EXPECT_FALSE(Fits(38'000));
   EXPECT_TRUE(Fits(34'000));
-  for (const uint64_t worker : {kAnn, kBob, kCec}) Reduce<float>(worker, {1}, {.ordinal = 1});
+  for (const uint64_t worker : {kAnn, kBob, kCid}) Reduce<float>(worker, {1}, {.ordinal = 1});
   EXPECT_TRUE(Fits(38'000));
 }
 
 TEST_F(CollectiveMemory, OfAPieceThatIsDoneEverywhereGoes) {
-  StartSync({kAnn, kBob, kCec}, 40'000);
+  StartSync({kAnn, kBob, kCid}, 40'000);
   std::map<uint64_t, v1::ReduceRequest> requests;
-  for (const uint64_t worker : {kAnn, kBob, kCec}) {
+  for (const uint64_t worker : {kAnn, kBob, kCid}) {
     requests[worker] =
         Request<float>(worker, std::vector<float>(kElements, 1), {.shape = {kElements + 1}});
     Send<float>(requests[worker], std::vector<float>(kElements, 1));
   }
   EXPECT_FALSE(Fits(38'000));
-  for (const uint64_t worker : {kAnn, kBob, kCec}) {
+  for (const uint64_t worker : {kAnn, kBob, kCid}) {
     v1::ReduceRequest& request = requests[worker];
     request.set_piece(1);
     request.set_first_element(kElements);
@@ -283,15 +283,15 @@ TEST_F(CollectiveMemory, OfAPieceThatIsDoneEverywhereGoes) {
 }
 
 TEST_F(CollectiveMemory, OfWhoHasLeftAndOfAFailedOneGoes) {
-  StartSync({kAnn, kBob, kCec}, 40'000);
+  StartSync({kAnn, kBob, kCid}, 40'000);
   Reduce<float>(kAnn, std::vector<float>(kElements, 1));
-  Reduce<float>(kCec, std::vector<float>(kElements, 1));
-  Remove(kCec);
+  Reduce<float>(kCid, std::vector<float>(kElements, 1));
+  Remove(kCid);
   EXPECT_TRUE(Fits(38'000));
 }
 
 TEST_F(CollectiveMemory, ThatIsNotThereIsAskedForAgain) {
-  StartSync({kAnn, kBob, kCec}, 10'000);
+  StartSync({kAnn, kBob, kCid}, 10'000);
   const std::vector<float> values(kElements, 1);
   EXPECT_THAT(Reduce<float>(kAnn, values).get(),
               HasStatus(absl::StatusCode::kResourceExhausted,
@@ -317,20 +317,10 @@ TEST_F(CollectiveTable, ARollbackEndsWhatWaits) {
 class CollectiveStep : public CollectiveFixture {
  protected:
   absl::Status Prepare(uint64_t step) {
-    v1::PrepareStepRequest request;
-    request.set_term(1);
-    request.set_run_id(kRun);
-    request.set_attempt(1);
-    request.set_change_id(9);
-    request.set_step(step);
-    return server->PrepareStep(request).status();
+    return server->PrepareStep(PrepareRequest(9, step)).status();
   }
   absl::Status Commit(const v1::JobView& with) {
-    v1::CommitStepRequest request;
-    request.set_term(1);
-    request.set_run_id(kRun);
-    request.set_attempt(1);
-    request.set_change_id(9);
+    auto request = OfChange<v1::CommitStepRequest>(9);
     *request.mutable_view() = with;
     return server->CommitStep(request);
   }
@@ -350,12 +340,12 @@ TEST_F(CollectiveStep, WaitsForAChangeThatIsPreparedAtIt) {
   EXPECT_THAT(Reduce<float>(kBob, {1}, {.step = 1}).get(),
               HasStatus(absl::StatusCode::kUnavailable, ::testing::_));
   // All have come as far as step 1, so that the change happens at once.
-  view.AddMember(kCec, 1).NextGeneration();
+  view.AddMember(kCid, 1).NextGeneration();
   WEIR_ASSERT_OK(Commit(view.Make()));
   const auto ann = Reduce<float>(kAnn, {1}, {.step = 1});
   Reduce<float>(kBob, {2}, {.step = 1});
   EXPECT_FALSE(ann.has_come());
-  Reduce<float>(kCec, {3}, {.step = 1});
+  Reduce<float>(kCid, {3}, {.step = 1});
   EXPECT_THAT(Got(ann), ElementsAre(6));
 }
 
@@ -375,7 +365,7 @@ TEST_P(CollectiveBadInput, IsRefusedAndLeavesNothing) {
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr(GetParam().says)));
   Reduce<float>(kAnn, {1, 2});
   Reduce<float>(kBob, {1, 2});
-  EXPECT_THAT(Got(Reduce<float>(kCec, {1, 2})), ElementsAre(3, 6));
+  EXPECT_THAT(Got(Reduce<float>(kCid, {1, 2})), ElementsAre(3, 6));
 }
 
 using Request = v1::ReduceRequest;
@@ -427,7 +417,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(CollectiveTable, ATruthThatIsNeitherFailsOnAllAndIsNamed) {
   const auto ann = Reduce<uint8_t>(kAnn, {1, 0});
   const auto bob = Reduce<uint8_t>(kBob, {1, 2});
-  for (const auto& answer : {ann, bob, Reduce<uint8_t>(kCec, {0, 0})}) {
+  for (const auto& answer : {ann, bob, Reduce<uint8_t>(kCid, {0, 0})}) {
     EXPECT_THAT(answer.get(), HasStatus(absl::StatusCode::kInvalidArgument,
                                         AllOf(HasSubstr("element 1"), HasSubstr("rank 1"))));
   }
@@ -436,7 +426,7 @@ TEST_F(CollectiveTable, ATruthThatIsNeitherFailsOnAllAndIsNamed) {
 TEST_F(CollectiveTable, AJobWithBackupWorkersHasNone) {
   view = ViewMaker();
   view.Sync().BackupWorkers(1).AddVariable("w", 4);
-  for (const uint64_t member : {kAnn, kBob, kCec}) view.AddMember(member);
+  for (const uint64_t member : {kAnn, kBob, kCid}) view.AddMember(member);
   MakeServer();
   StartJob(view);
   EXPECT_THAT(Reduce(kAnn, {1}).get(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a server tells of workers that have left.
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
@@ -8,19 +8,13 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-
 // Two shards of 64 and 36 elements, chunks of 16, and state.
-class Departure : public ServerFixture, public ::testing::WithParamInterface<bool> {
+class Departure : public WorkersFixture, public ::testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
     if (GetParam()) view.Sync();
     view.AddVariable("w", 100).AddMember(kAnn).AddMember(kBob);
     StartJob(view);
-  }
-  void Remove(uint64_t worker) {
-    WEIR_ASSERT_OK(server->ApplyView(view.RemoveMember(worker).NextGeneration().Make()));
   }
   // The one departure that is told.
   v1::Departure Told() {
@@ -28,9 +22,6 @@ class Departure : public ServerFixture, public ::testing::WithParamInterface<boo
     EXPECT_THAT(report.departures(), SizeIs(1));
     return report.departures().empty() ? v1::Departure() : report.departures(0);
   }
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
 };
 
 INSTANTIATE_TEST_SUITE_P(Regimes, Departure, ::testing::Bool(),

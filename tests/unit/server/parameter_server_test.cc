@@ -2,23 +2,17 @@
 // Jobs come and go: views, attempts, memory, drain.
 #include <thread>
 
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-
-class ParameterServerTest : public ServerFixture {
+class ParameterServerTest : public WorkersFixture {
  protected:
   void SetUp() override {
     view.AddVariable("w", 100).AddMember(kAnn).AddMember(kBob);
     MakeServer();
   }
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
 };
 
 TEST_F(ParameterServerTest, TwoRunsWithEqualNamesDoNotMeet) {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-
-class StatePush : public ServerFixture {
+class StatePush : public WorkersFixture {
  protected:
   template <typename T>
   std::vector<T> After(v1::DType dtype, v1::Aggregation aggregation, const std::vector<T>& anns,
@@ -27,9 +24,6 @@ class StatePush : public ServerFixture {
     return Weights<T>(view, 0);
   }
   uint64_t last_run = 100;
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
 };
 
 TEST_F(StatePush, TheMeanIsWeighted) {

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes that fall on one step: joins and checkpoint cuts (sync).
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-constexpr uint64_t kCid = 0xc;
-
-class StepChange : public ServerFixture {
+class StepChange : public WorkersFixture {
  protected:
   void SetUp() override {
     view.Sync().AddVariable("w", 100).AddMember(kAnn).AddMember(kBob);
@@ -19,26 +15,13 @@ class StepChange : public ServerFixture {
     WEIR_ASSERT_OK(PushStep(ann, step).get());
     WEIR_ASSERT_OK(PushStep(bob, step).get());
   }
-  Answer<v1::PushReply> PushStep(const RequestMaker& maker, uint64_t step) {
-    return Push(maker.Push(maker.SegmentsOf(0), step + 1), Filled(100, 1));
-  }
   absl::StatusOr<v1::PrepareStepReply> Prepare(uint64_t change, uint64_t step, uint64_t term = 1) {
-    v1::PrepareStepRequest request;
+    v1::PrepareStepRequest request = PrepareRequest(change, step);
     request.set_term(term);
-    request.set_run_id(kRun);
-    request.set_attempt(1);
-    request.set_change_id(change);
-    request.set_step(step);
     return server->PrepareStep(request);
   }
-  v1::CommitStepRequest CommitRequest(uint64_t change, uint64_t step) {
-    v1::CommitStepRequest request;
-    request.set_term(1);
-    request.set_run_id(kRun);
-    request.set_attempt(1);
-    request.set_change_id(change);
-    request.set_step(step);
-    return request;
+  Answer<v1::PushReply> PushStep(const RequestMaker& maker, uint64_t step) {
+    return Push(Whole(maker, step), Filled(100, 1));
   }
   absl::Status CommitCut(uint64_t change, uint64_t step, uint64_t cut) {
     v1::CommitStepRequest request = CommitRequest(change, step);
@@ -46,12 +29,7 @@ class StepChange : public ServerFixture {
     return server->CommitStep(request);
   }
   absl::Status Abort(uint64_t change) {
-    v1::AbortStepRequest request;
-    request.set_term(1);
-    request.set_run_id(kRun);
-    request.set_attempt(1);
-    request.set_change_id(change);
-    return server->AbortStep(request);
+    return server->AbortStep(OfChange<v1::AbortStepRequest>(change));
   }
   Answer<StoreSnapshot> TakeCut(uint64_t cut) {
     Answer<StoreSnapshot> answer;
@@ -60,10 +38,6 @@ class StepChange : public ServerFixture {
     (*store)->TakeCut({.cut = cut, .marks = {}}, Soon(), answer.Callback());
     return answer;
   }
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
-  RequestMaker cid{view, kCid};
 };
 
 TEST_F(StepChange, APreparedStepIsHeldAndLetGoOfByAbort) {
@@ -230,12 +204,8 @@ TEST_F(StepChange, WhereAGroupDoesNotStepMembersThatHaveGoneOnReachTheBoundary) 
   gan.AddVariable("d", 16, 1).AddVariable("g", 16, 2).AddMember(kAnn);
   StartJob(gan);
   const RequestMaker maker(gan, kAnn);
-  v1::PrepareStepRequest prepare;
-  prepare.set_term(1);
+  v1::PrepareStepRequest prepare = PrepareRequest(1, 2);
   prepare.set_run_id(kRun + 1);
-  prepare.set_attempt(1);
-  prepare.set_change_id(1);
-  prepare.set_step(2);
   WEIR_ASSERT_OK(server->PrepareStep(prepare));
   v1::CommitStepRequest commit = CommitRequest(1, 2);
   commit.set_run_id(kRun + 1);

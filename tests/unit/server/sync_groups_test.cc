@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <random>
 
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-constexpr uint64_t kCid = 0xc;
 constexpr uint64_t kDan = 0xd;
 constexpr uint64_t kEve = 0xe;
 
 // Ann and Bob are one group, Cid and Dan the other; one variable of 100 f32.
-class SyncGroupsOnServer : public ServerFixture {
+class SyncGroupsOnServer : public WorkersFixture {
  protected:
   void SetUp() override {
     view.SyncGroups(2).AddVariable("w", 100);
@@ -27,21 +24,6 @@ class SyncGroupsOnServer : public ServerFixture {
       if (member.worker() == worker) member.set_sync_group(group);
     }
   }
-  v1::PushRequest Whole(const RequestMaker& maker, uint64_t step, double weight = 1,
-                        uint64_t first_step = 0) {
-    v1::PushRequest request = maker.Push(maker.SegmentsOf(0), step - first_step + 1);
-    request.set_step(step);
-    request.set_group_step(step);
-    request.set_weight(weight);
-    return request;
-  }
-  void Remove(uint64_t worker) {
-    WEIR_ASSERT_OK(server->ApplyView(view.RemoveMember(worker).NextGeneration().Make()));
-  }
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
-  RequestMaker cid{view, kCid};
   RequestMaker dan{view, kDan};
   RequestMaker eve{view, kEve};
 };
@@ -121,13 +103,8 @@ TEST_F(SyncGroupsOnServer, AJoinerCountsFromABoundaryOfItsGroup) {
     WEIR_ASSERT_OK(PushPull(Whole(cid, step), Filled(100, 1)).get());
   }
   // Eve joins Cid's group; its step 2 is divided already, so she counts from 3.
-  v1::PrepareStepRequest prepare;
-  prepare.set_term(1);
-  prepare.set_run_id(kRun);
-  prepare.set_attempt(1);
-  prepare.set_change_id(1);
+  v1::PrepareStepRequest prepare = PrepareRequest(1, 1);
   prepare.set_sync_group(1);
-  prepare.set_step(1);
   EXPECT_FALSE(server->PrepareStep(prepare).ok());  // begun
   prepare.set_change_id(2);
   prepare.set_step(2);
@@ -140,12 +117,7 @@ TEST_F(SyncGroupsOnServer, AJoinerCountsFromABoundaryOfItsGroup) {
   WEIR_ASSERT_OK(other.get());
   view.AddMember(kEve, /*first_step=*/3).NextGeneration();
   Put(view, kEve, 1);
-  v1::CommitStepRequest commit;
-  commit.set_term(1);
-  commit.set_run_id(kRun);
-  commit.set_attempt(1);
-  commit.set_change_id(2);
-  commit.set_step(2);
+  v1::CommitStepRequest commit = CommitRequest(2, 2);
   *commit.mutable_view() = view.Make();
   WEIR_ASSERT_OK(server->CommitStep(commit));
   WEIR_ASSERT_OK(held.get());

@@ -1,34 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <random>
 
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-constexpr uint64_t kCid = 0xc;
-
 // One variable of 100 f32: shards of 64 and 36 elements, chunks of 16 (the last of 4).
-class SyncPush : public ServerFixture {
+class SyncPush : public WorkersFixture {
  protected:
   void SetUp() override {
     view.Sync().AddVariable("w", 100).AddMember(kAnn).AddMember(kBob);
     StartJob(view);
   }
-  v1::PushRequest Whole(const RequestMaker& maker, uint64_t step, double weight = 1) {
-    v1::PushRequest request = maker.Push(maker.SegmentsOf(0), step + 1);
-    request.set_weight(weight);
-    return request;
-  }
-  void Remove(uint64_t worker) {
-    WEIR_ASSERT_OK(server->ApplyView(view.RemoveMember(worker).NextGeneration().Make()));
-  }
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
-  RequestMaker cid{view, kCid};
 };
 
 TEST_F(SyncPush, RepliesWaitUntilAllMembersHaveContributed) {

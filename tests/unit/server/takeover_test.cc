@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Members of a sync job, or of a sync group, that have all gone, and who comes after them.
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-constexpr uint64_t kCid = 0xc;
 constexpr uint64_t kDan = 0xd;
 
 // One variable of two chunks.
-class Takeover : public ServerFixture {
+class Takeover : public WorkersFixture {
  protected:
   static constexpr uint64_t kElements = 32;
 
@@ -27,26 +24,12 @@ class Takeover : public ServerFixture {
     request.set_group_step(step);
     return Push(request, Filled(kElements, 1));
   }
-  void LeaveAlone(uint64_t worker) {
-    WEIR_ASSERT_OK(server->ApplyView(view.RemoveMember(worker).NextGeneration().Make()));
-  }
   // A change at the boundary, prepared; what commits it.
   v1::CommitStepRequest Prepared(uint64_t boundary, uint32_t sync_group = 0) {
-    v1::PrepareStepRequest prepare;
-    prepare.set_term(1);
-    prepare.set_run_id(view.view().run_id());
-    prepare.set_attempt(1);
-    prepare.set_change_id(1);
-    prepare.set_step(boundary);
+    v1::PrepareStepRequest prepare = PrepareRequest(1, boundary);
     prepare.set_sync_group(sync_group);
     WEIR_EXPECT_OK(server->PrepareStep(prepare));
-    v1::CommitStepRequest commit;
-    commit.set_term(1);
-    commit.set_run_id(view.view().run_id());
-    commit.set_attempt(1);
-    commit.set_change_id(1);
-    commit.set_step(boundary);
-    return commit;
+    return CommitRequest(1, boundary);
   }
   // As the coordinator admits a worker.
   void Join(uint64_t worker, uint64_t boundary, uint64_t first_step) {
@@ -54,17 +37,13 @@ class Takeover : public ServerFixture {
     *commit.mutable_view() = view.AddMember(worker, first_step).NextGeneration().Make();
     WEIR_ASSERT_OK(server->CommitStep(commit));
   }
-
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
 };
 
 TEST_F(Takeover, AStepThatTheLastMemberPushedInHalfDoesNotHoldUpItsSuccessor) {
   WEIR_ASSERT_OK(PushStep(ann, 1, 0).get());
   v1::PushRequest half = ann.Push(OneSegment(0, 0, 16), 2);
   WEIR_ASSERT_OK(Push(half, Filled(16, 1)).get());
-  LeaveAlone(kAnn);
+  Remove(kAnn);
   Join(kBob, 2, 2);
   WEIR_ASSERT_OK(PushStep(bob, 1, 2).get());
   // Two steps in the second chunk; three in the first, which the push had reached.
@@ -76,7 +55,7 @@ TEST_F(Takeover, AStepThatTheLastMemberPushedInHalfDoesNotHoldUpItsSuccessor) {
 // The last member's push had reached another server, so that the boundary lies behind it.
 TEST_F(Takeover, AServerThatHasNotSeenTheLastStepGoesOnFromTheBoundary) {
   WEIR_ASSERT_OK(PushStep(ann, 1, 0).get());
-  LeaveAlone(kAnn);
+  Remove(kAnn);
   Join(kBob, 5, 5);
   WEIR_ASSERT_OK(PushStep(bob, 1, 5).get());
   WEIR_ASSERT_OK(PushStep(bob, 2, 6).get());
@@ -86,14 +65,14 @@ TEST_F(Takeover, AServerThatHasNotSeenTheLastStepGoesOnFromTheBoundary) {
 TEST_F(Takeover, StepsThatNobodyIsLeftToRunAreSkipped) {
   WEIR_ASSERT_OK(PushStep(ann, 1, 0).get());
   Join(kBob, 2, 4);  // beside ann, who would run the steps 1 to 3
-  LeaveAlone(kAnn);
+  Remove(kAnn);
   WEIR_ASSERT_OK(PushStep(bob, 1, 4).get());
   EXPECT_EQ(Weights(view, 0), Filled(kElements, -2));
 }
 
 TEST_F(Takeover, ACutIsTakenOfWhatTheLastMemberLeftInHalf) {
   WEIR_ASSERT_OK(Push(ann.Push(OneSegment(0, 0, 16), 1), Filled(16, 1)).get());
-  LeaveAlone(kAnn);
+  Remove(kAnn);
   v1::CommitStepRequest commit = Prepared(1);
   commit.set_cut(7);
   WEIR_ASSERT_OK(server->CommitStep(commit));
@@ -137,7 +116,7 @@ TEST_F(TakeoverOfTwoOptimizers, WhoIsLeftGoesOnAtEachOptimizersOwnStep) {
   const auto step_2 = PushOf(ann, 1, 3, 2, 2);
   WEIR_ASSERT_OK(PushOf(bob, 1, 1, 2, 2).get());
   WEIR_ASSERT_OK(step_2.get());
-  LeaveAlone(kAnn);
+  Remove(kAnn);
   WEIR_ASSERT_OK(PushOf(bob, 1, 2, 3, 3).get());
   WEIR_ASSERT_OK(PushOf(bob, 1, 3, 4, 4).get());
   WEIR_ASSERT_OK(PushOf(bob, 2, 1, 4, 1).get());
@@ -159,7 +138,7 @@ TEST_F(TakeoverOfTwoOptimizers, ASuccessorSaysWhichStepsOfItsPredecessorAreDone)
     half.clear_segments();
     *half.add_segments() = OneSegment(1, 0, 16)[0];
     WEIR_ASSERT_OK(Push(half, Filled(16, 1)).get());
-    LeaveAlone(kAnn);
+    Remove(kAnn);
     Join(kBob, 6, 6);
     WEIR_ASSERT_OK(PushOf(bob, 1, 1, 6, 2).get());
     WEIR_ASSERT_OK(PushOf(bob, 2, 1, 6, whole_elsewhere ? 2 : 1).get());
@@ -187,8 +166,6 @@ class TakeoverInASyncGroup : public Takeover {
     *commit.mutable_view() = view.Make();
     WEIR_ASSERT_OK(server->CommitStep(commit));
   }
-
-  RequestMaker cid{view, kCid};
 };
 
 // Bob counts from step 3; Cid, who would run the steps before it, dies within his push of step 1.
@@ -197,7 +174,7 @@ TEST_F(TakeoverInASyncGroup, StepsThatNobodyIsLeftToRunAreSkipped) {
   JoinCid(kBob, 1, 3);
   v1::PushRequest half = cid.Push(OneSegment(0, 0, 16), 2);
   WEIR_ASSERT_OK(Push(half, Filled(16, 1)).get());
-  LeaveAlone(kCid);
+  Remove(kCid);
   const auto pulled = Pull(bob.Pull(bob.SegmentsOf(0), /*step=*/3));
   WEIR_ASSERT_OK(pulled.get());
   WEIR_ASSERT_OK(PushStep(bob, 1, 3).get());
@@ -216,14 +193,8 @@ TEST_F(TakeoverInASyncGroup, AChangeOfAGroupThatIsGoneStandsInNobodysWay) {
   WEIR_ASSERT_OK(server->CommitStep(commit));
   WEIR_ASSERT_OK(Push(cid.Push(OneSegment(0, 0, 16), 1), Filled(16, 1)).get());
   view.NextGeneration();
-  LeaveAlone(kCid);
-  v1::PrepareStepRequest next;
-  next.set_term(1);
-  next.set_run_id(kRun);
-  next.set_attempt(1);
-  next.set_change_id(2);
-  next.set_step(1);
-  WEIR_ASSERT_OK(server->PrepareStep(next));
+  Remove(kCid);
+  WEIR_ASSERT_OK(server->PrepareStep(PrepareRequest(2, 1)));
   EXPECT_EQ(Weights(view, 0)[31], 0);
 }
 
@@ -233,7 +204,7 @@ TEST_F(TakeoverInASyncGroup, OtherGroupsStayWhereTheyAre) {
   const auto open = PushPull(ann.Push(ann.SegmentsOf(0), 1), Filled(kElements, 1));
   WEIR_ASSERT_OK(PushStep(cid, 1, 0).get());
   JoinCid(kBob, 1, 3);
-  LeaveAlone(kCid);
+  Remove(kCid);
   WEIR_ASSERT_OK(PushStep(bob, 1, 3).get());
   EXPECT_FALSE(open.has_come());
   const RequestMaker dan(view, kDan);

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sync steps whose last contribution is there, but not the memory that closing them takes.
-#include "tests/unit/server/server_fixture.h"
+#include "tests/unit/server/workers_fixture.h"
 
 namespace weir {
 namespace {
 
-constexpr uint64_t kAnn = 0xa;
-constexpr uint64_t kBob = 0xb;
-constexpr uint64_t kCid = 0xc;
 constexpr uint64_t kEve = 0xe;
 constexpr uint64_t kChunks = 7;  // of 100 f32 in shards of 64 and 36 elements, by 16
 
 // Somebody reads the first weights for as long as the test lasts, so every update needs a buffer.
-class WantOfMemory : public ServerFixture {
+class WantOfMemory : public WorkersFixture {
  protected:
   void SetUp() override {
     server =
@@ -31,12 +28,6 @@ class WantOfMemory : public ServerFixture {
     slow_reader_ = Pull(RequestMaker(view, 0).Pull(RequestMaker(view, 0).SegmentsOf(0)));
     WEIR_ASSERT_OK(slow_reader_.get());
   }
-  v1::PushRequest Whole(const RequestMaker& maker, uint64_t step) {
-    return maker.Push(maker.SegmentsOf(0), step + 1);
-  }
-  void Remove(uint64_t worker) {
-    WEIR_ASSERT_OK(server->ApplyView(view.RemoveMember(worker).NextGeneration().Make()));
-  }
   // So many allocations succeed from now on.
   void Leave(uint64_t allocations) {
     left_ = allocations;
@@ -47,9 +38,6 @@ class WantOfMemory : public ServerFixture {
   uint64_t left_ = kPlenty;
   uint64_t asked_ = 0;
   Answer<PullResult> slow_reader_;
-  ViewMaker view;
-  RequestMaker ann{view, kAnn};
-  RequestMaker bob{view, kBob};
 };
 
 TEST_F(WantOfMemory, AStepOfTheLivingClosesWhenMemoryIsThereAndIsTriedTenTimesASecond) {
