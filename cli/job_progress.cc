@@ -19,49 +19,29 @@ bool HasReported(const v1::Progress& progress) {
   return progress.examples() > 0 || !progress.metrics().empty();
 }
 
-// In `sync` all are at one step; else each counts its own, and the examples tell the job's.
-void CountSteps(const v1::JobStatus& job, JobProgress& progress) {
-  const v1::JobSpec& spec = job.view().spec();
-  const v1::ResumePoint& resume = job.view().resume();
-  progress.step = resume.step();
-  progress.examples = resume.examples();
-  for (const v1::WorkerStatus& worker : job.workers()) {
-    progress.examples += worker.progress().examples();
-    if (IsSync(spec) || !DividesData(spec)) {
-      progress.step = std::max(progress.step, worker.progress().step());
-    }
-  }
-  if (!DividesData(spec)) return;
-  if (IsSync(spec)) {
-    progress.examples = ExamplesAfterSteps(progress.step, spec);
-  } else {
-    progress.step += StepsOver(progress.examples, spec) - StepsOver(resume.examples(), spec);
-  }
-}
-
-void Derive(const v1::JobSpec& spec, JobProgress& progress) {
-  const auto examples = static_cast<double>(progress.examples);
-  if (spec.train_examples() > 0) {
-    progress.epoch = examples / static_cast<double>(spec.train_examples());
-  }
+// At their present speed; none where it or the length is unknown.
+std::optional<absl::Duration> TimeLeft(const WorkersProgress& progress, uint64_t examples,
+                                       const v1::JobSpec& spec) {
   const auto length = static_cast<double>(IsSync(spec) ? ExamplesAfterSteps(TotalSteps(spec), spec)
                                                        : TotalExamples(spec));
-  if (length > 0 && progress.samples_per_second > 0) {
-    progress.left = absl::Seconds(std::max(0.0, length - examples) / progress.samples_per_second);
-  }
+  if (length <= 0 || progress.samples_per_second <= 0) return std::nullopt;
+  const double left = std::max(0.0, length - static_cast<double>(examples));
+  return absl::Seconds(left / progress.samples_per_second);
 }
 
-std::string EpochOf(const JobProgress& progress, const v1::JobSpec& spec) {
-  const std::string epoch = absl::StrFormat("epoch %.2f", progress.epoch);
+// "epoch 1.25 of 3"; empty where the training set is unknown.
+std::string EpochOf(uint64_t examples, const v1::JobSpec& spec) {
+  if (spec.train_examples() == 0) return "";
+  const std::string epoch = absl::StrFormat(
+      "epoch %.2f", static_cast<double>(examples) / static_cast<double>(spec.train_examples()));
   if (!spec.length().has_epochs()) return epoch;
   return absl::StrCat(epoch, " of ", absl::StrFormat("%g", spec.length().epochs()));
 }
 
 }  // namespace
 
-JobProgress ProgressOf(const v1::JobStatus& job) {
-  JobProgress all;
-  CountSteps(job, all);
+WorkersProgress ProgressOfWorkers(const v1::JobStatus& job) {
+  WorkersProgress all;
   double losses = 0;
   int with_loss = 0;
   for (const v1::WorkerStatus& worker : job.workers()) {
@@ -77,7 +57,6 @@ JobProgress ProgressOf(const v1::JobStatus& job) {
   }
   if (all.workers > 0) all.staleness /= all.workers;
   if (with_loss > 0) all.loss = losses / with_loss;
-  Derive(job.view().spec(), all);
   return all;
 }
 
@@ -86,21 +65,21 @@ std::string ProgressMeter::Line(const v1::JobStatus& job) {
   if (view.state() != v1::JOB_STATE_RUNNING) {
     return absl::StrCat(JobStateName(view), view.message().empty() ? "" : ": ", view.message());
   }
-  JobProgress progress = ProgressOf(job);
   if (line_attempt_ != view.attempt()) step_ = examples_ = 0;
   line_attempt_ = view.attempt();
-  progress.step = step_ = std::max(step_, progress.step);
-  progress.examples = examples_ = std::max(examples_, progress.examples);
-  Derive(view.spec(), progress);
-  if (progress.step == 0) return "running: no step yet";
-  std::string line =
-      absl::StrCat(EpochOf(progress, view.spec()), "  step ", HumanCount(progress.step));
+  step_ = std::max(step_, job.step());
+  examples_ = std::max(examples_, job.examples());
+  if (step_ == 0) return "running: no step yet";
+  const WorkersProgress progress = ProgressOfWorkers(job);
+  const std::string epoch = EpochOf(examples_, view.spec());
+  std::string line = absl::StrCat(epoch, epoch.empty() ? "" : "  ", "step ", HumanCount(step_));
   if (progress.loss) absl::StrAppendFormat(&line, "  loss %.4f", *progress.loss);
   if (progress.workers == 0) return line + "  no worker has reported yet";
   absl::StrAppend(&line, "  ", HumanCount(static_cast<uint64_t>(progress.samples_per_second)),
                   " samples/s");
   if (!IsSync(view.spec())) absl::StrAppendFormat(&line, "  staleness %.2f", progress.staleness);
-  if (progress.left) absl::StrAppend(&line, "  ", HumanDuration(*progress.left), " left");
+  const auto left = TimeLeft(progress, examples_, view.spec());
+  if (left) absl::StrAppend(&line, "  ", HumanDuration(*left), " left");
   return line;
 }
 

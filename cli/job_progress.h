@@ -10,23 +10,19 @@
 
 namespace weir {
 
-// How far a job is, and how its workers fare by their last reports. A worker that has reported
-// nothing in this attempt counts nowhere.
-struct JobProgress {
+// How a job's workers fare by their last reports. A worker that has reported nothing in this
+// attempt counts nowhere.
+struct WorkersProgress {
   int workers = 0;                // that have reported
-  uint64_t step = 0;              // global
-  uint64_t examples = 0;          // that the job has consumed, with those before a resume
-  double epoch = 0;               // examples over the training set's; 0 where its size is unknown
   std::optional<double> loss;     // mean over the workers that tell one
   double samples_per_second = 0;  // sum over workers
   double staleness = 0;           // mean over workers
-  std::optional<absl::Duration> left;  // at that speed; none where it or the length is unknown
 };
 
-JobProgress ProgressOf(const v1::JobStatus& job);
+WorkersProgress ProgressOfWorkers(const v1::JobStatus& job);
 
 // Lines of progress of a running job. Within an attempt nothing goes back, though a coordinator
-// that was restarted knows less for a while. Thread-compatible.
+// that was restarted may lack the last seconds for a while. Thread-compatible.
 class ProgressMeter {
  public:
   std::string Line(const v1::JobStatus& job);

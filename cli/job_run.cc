@@ -300,6 +300,10 @@ JobRun::Verdict JobRun::Judge(const absl::StatusOr<v1::JobStatus>& job,
                         job->view().state() == v1::JOB_STATE_FINISHED &&
                         std::any_of(workers_.begin(), workers_.end(), ended_well);
   if (finished) return {};
+  if (job.ok() && IsOfThisRun(*job) && job->view().state() == v1::JOB_STATE_STOPPED &&
+      stops_forwarded_ == 0) {
+    return {};
+  }
   if (stops_forwarded_ > 0) return {.code = static_cast<int>(RunExit::kStopped)};
   if (!supervised.ok()) {
     return {.code = static_cast<int>(RunExitOf(supervised)),
@@ -342,14 +346,14 @@ absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job, const Ve
     facts.checkpoint = job->latest_checkpoint();
     facts.servers = job->view().shard_map().servers_size();
     const bool asked = stops_forwarded_ > 0 && job->view().state() != v1::JOB_STATE_FINISHED;
-    stopped_ = IsOfThisRun(*job) && (asked || IsStopped(job->view()));
+    const bool stopped = job->view().state() == v1::JOB_STATE_STOPPED;
+    stopped_ = IsOfThisRun(*job) && (asked || stopped);
+    if (IsOfThisRun(*job)) {
+      facts.steps = job->step();
+      facts.examples = job->examples();
+    }
   }
-  if (stopped_) {
-    newest_ = NewestCheckpoint();  // while the cluster is there
-    // A worker that is stopped counts itself alone.
-    facts.steps = newest_.step();
-    facts.examples = newest_.examples();
-  }
+  if (stopped_) newest_ = NewestCheckpoint();  // while the cluster is there
   for (const auto& worker : workers_) facts.replaced_workers += worker.second.replacements;
   if (!facts.checkpoint.empty()) facts.list_checkpoints = ListCommand();
   if (cluster_) {

@@ -14,6 +14,7 @@
 #include "cli/human.h"
 #include "cli/job_progress.h"
 #include "cli/table.h"
+#include "rpc/job_state.h"
 #include "rpc/regime.h"
 
 namespace weir {
@@ -45,6 +46,7 @@ Table JobsTable() {
                 {"REGIME"},
                 {"WORKERS", Align::kRight},
                 {"STEP", Align::kRight},
+                {"EXAMPLES", Align::kRight},
                 {"LOSS", Align::kRight},
                 {"SAMPLES/S", Align::kRight},
                 {"CHECKPOINT"},
@@ -53,11 +55,11 @@ Table JobsTable() {
 }
 
 void AddJob(const v1::JobStatus& job, Table& table) {
-  const JobProgress progress = ProgressOf(job);
+  const WorkersProgress progress = ProgressOfWorkers(job);
   const bool reported = progress.workers > 0;
   table.AddRow({job.view().name(), JobStateName(job.view()), RegimeText(job.view().spec()),
                 absl::StrCat(job.view().members_size(), "/", job.view().spec().workers()),
-                reported ? HumanCount(progress.step) : "-",
+                HumanCount(job.step()), HumanCount(job.examples()),
                 progress.loss ? Decimal(*progress.loss) : "-",
                 reported ? HumanCount(static_cast<uint64_t>(progress.samples_per_second)) : "-",
                 job.latest_checkpoint().empty() ? "-" : job.latest_checkpoint(),
@@ -79,17 +81,11 @@ std::string LatePushes(const v1::JobStatus& job) {
 }  // namespace
 
 std::string JobStateName(const v1::JobView& view) {
-  if (IsStopped(view)) return "stopped";
   return WithoutPrefix(v1::JobState_Name(view.state()), "JOB_STATE_");
 }
 
-bool IsStopped(const v1::JobView& view) {
-  return view.state() == v1::JOB_STATE_FAILED && view.stop();
-}
-
 bool IsLive(v1::JobState state) {
-  return state == v1::JOB_STATE_WAITING || state == v1::JOB_STATE_INITIALISING ||
-         state == v1::JOB_STATE_RESTORING || state == v1::JOB_STATE_RUNNING;
+  return state != v1::JOB_STATE_UNSPECIFIED && !HasEnded(state);
 }
 
 std::string StatusReport(const v1::StatusReply& status) {
@@ -176,7 +172,7 @@ std::string StopReport(const v1::JobStatus& before, const v1::JobStatus& after) 
           ? "it has no checkpoint.\n"
           : absl::StrCat("its newest checkpoint is ", after.latest_checkpoint(), ".\n");
   if (!IsLive(before.view().state())) {
-    if (IsStopped(before.view())) {
+    if (before.view().state() == v1::JOB_STATE_STOPPED) {
       return absl::StrCat(view.name(), " is stopped already; ", checkpoint);
     }
     return absl::StrCat(view.name(), " has ended already (", JobStateName(before.view()), "); ",

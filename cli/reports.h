@@ -27,7 +27,6 @@ absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message);
 
 // "running", "waiting", ...; "stopped" for one that has ended by command.
 std::string JobStateName(const v1::JobView& view);
-bool IsStopped(const v1::JobView& view);
 // Whether a job in this state has not ended yet.
 bool IsLive(v1::JobState state);
 

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "absl/strings/str_cat.h"
+#include "rpc/job_state.h"
 
 namespace weir {
 
@@ -37,14 +37,7 @@ JobInfo InfoOf(const v1::JobView& view, uint64_t worker) {
 }
 
 absl::Status CheckNotEnded(const v1::JobView& view) {
-  if (view.state() == v1::JOB_STATE_FINISHED) {
-    return absl::FailedPreconditionError(absl::StrCat("job '", view.name(), "' has finished"));
-  }
-  if (view.state() == v1::JOB_STATE_FAILED) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job '", view.name(), "' has failed: ", view.message()));
-  }
-  return absl::OkStatus();
+  return HasEnded(view.state()) ? absl::FailedPreconditionError(EndOf(view)) : absl::OkStatus();
 }
 
 bool IsReady(const JobInfo& info) {

@@ -306,6 +306,7 @@ void RemoteJobSession::ReportProgress(const Progress& progress) {
   to.mutable_metrics()->insert(progress.metrics.begin(), progress.metrics.end());
   MutexLock lock(mutex_);
   step_ = std::max(step_, progress.step);
+  reported_ = request;
   progress_ = std::move(request);
   changed_.NotifyAll();
 }
@@ -327,6 +328,13 @@ absl::Status RemoteJobSession::Leave(bool finished, const std::string& reason) {
   request.set_worker(worker_);
   request.set_finished(finished);
   request.set_reason(reason);
+  {
+    MutexLock lock(mutex_);
+    if (reported_.has_progress()) {
+      request.set_attempt(reported_.attempt());
+      *request.mutable_progress() = reported_.progress();
+    }
+  }
   const absl::Status left = session_->Leave(request, In(kCallTimeout));
   TakeEnd(NotAMember(worker_, "it has left"));
   return left;

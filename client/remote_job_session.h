@@ -98,6 +98,7 @@ class RemoteJobSession final : public JobSession {
   // The newest of each are sent; older ones are of no use.
   std::optional<CutReport> cut_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::ReportProgressRequest> progress_ ABSL_GUARDED_BY(mutex_);
+  v1::ReportProgressRequest reported_ ABSL_GUARDED_BY(mutex_);  // the last of them
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<CoordinatorSession> session_;  // constant once started

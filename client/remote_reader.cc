@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/declaration_proto.h"
+#include "client/job_info.h"
 #include "client/remote_connect.h"
 #include "common/random_id.h"
 #include "common/status_macros.h"
@@ -62,10 +63,7 @@ absl::Status RemoteReader::Start(absl::Time deadline) {
   WEIR_ASSIGN_OR_RETURN(const v1::ShowJobReply reply,
                         coordinator_->Call(&CoordinatorStub::ShowJob, request, deadline));
   const v1::JobView& view = reply.job().view();
-  if (view.state() == v1::JOB_STATE_FINISHED || view.state() == v1::JOB_STATE_FAILED) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job '", options_.job, "' has ended: ", v1::JobState_Name(view.state())));
-  }
+  WEIR_RETURN_IF_ERROR(CheckNotEnded(view));
   run_id_ = view.run_id();
   views_ = std::thread([this] { Follow(); });
   MutexLock lock(mutex_);

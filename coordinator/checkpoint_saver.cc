@@ -92,7 +92,7 @@ std::string CheckpointSaver::Describe() const {
 bool CheckpointSaver::NothingTrained() const {
   if (!has_news_) return true;
   const v1::ResumePoint& resume = job_.view().resume();
-  const bool reported = job_.StepsDone() > resume.step() || job_.ExamplesDone() > resume.examples();
+  const bool reported = job_.StepsDone() > resume.step() || job_.roster().examples() > 0;
   return reported && !job_.roster().Members().empty() && job_.StepsDone() == base_steps_ &&
          job_.ExamplesDone() == base_examples_;
 }

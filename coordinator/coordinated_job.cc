@@ -11,6 +11,7 @@
 #include "coordinator/turn_log.h"
 #include "rpc/errors.h"
 #include "rpc/job_length.h"
+#include "rpc/job_state.h"
 #include "rpc/regime.h"
 
 namespace weir {
@@ -98,7 +99,7 @@ CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobRecord& r
 }
 
 bool CoordinatedJob::live() const {
-  return view_.state() != v1::JOB_STATE_FINISHED && view_.state() != v1::JOB_STATE_FAILED;
+  return !HasEnded(view_.state());
 }
 
 v1::JobView& CoordinatedJob::ChangeView() {
@@ -162,10 +163,7 @@ void CoordinatedJob::NoteDeparture(const v1::Departure& departure) {
 }
 
 absl::Status CoordinatedJob::CheckAttempt(uint64_t attempt) const {
-  if (!live()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job '", name(), "' has ended: ", view_.message()));
-  }
+  if (!live()) return absl::FailedPreconditionError(EndOf(view_));
   if (attempt < view_.attempt()) return StaleAttempt(attempt, view_.attempt());
   if (attempt > view_.attempt()) return ViewNotYetKnown("attempt", view_.attempt(), attempt);
   return absl::OkStatus();
@@ -179,8 +177,7 @@ void CoordinatedJob::End(v1::JobState state, const std::string& message, Turn& t
   finished_unix_ms_ = UnixMillis(turn.wall_now());
   if (change_ != nullptr) change_->Abandon(turn);
   change_.reset();
-  const absl::Status why =
-      absl::FailedPreconditionError(absl::StrCat("job '", name(), "' has ended: ", message));
+  const absl::Status why = absl::FailedPreconditionError(EndOf(view_));
   barriers_.Clear(why, turn);
   saver_.End(why, turn);
   bytes_on_.clear();
@@ -198,7 +195,9 @@ uint64_t CoordinatedJob::BytesOn(const std::string& server) const {
   return found == bytes_on_.end() ? 0 : found->second;
 }
 
+// In `sync` the examples follow from the steps: a death leaves its share of one out, no more.
 uint64_t CoordinatedJob::ExamplesDone() const {
+  if (IsSync(spec()) && DividesData(spec())) return ExamplesAfterSteps(StepsDone(), spec());
   return view_.resume().examples() + roster_.examples();
 }
 
@@ -256,6 +255,8 @@ v1::JobStatus CoordinatedJob::Status(absl::Time now) const {
   status.set_parameter_elements(elements);
   status.set_torn_pushes(torn_pushes_.count());
   status.set_late_pushes(roster_.late_pushes());
+  status.set_step(StepsDone());
+  status.set_examples(ExamplesDone());
   status.set_created_unix_ms(created_unix_ms_);
   status.set_finished_unix_ms(finished_unix_ms_);
   for (const auto& manifest : context_.checkpoints->List(name())) {

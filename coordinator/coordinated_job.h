@@ -36,7 +36,8 @@ struct MemberPlace {
 // ends each turn that touched the job. Thread-compatible.
 //
 //   WAITING --(members, declaration, servers)--> INITIALISING or RESTORING --> RUNNING --> FINISHED
-//      ^                                              |  ^                        |   \--> FAILED
+//      ^                                              |  ^                        |   \--> STOPPED
+//      |                                              |  |                        |    \-> FAILED
 //      +------------(no live server)------------------+  +------(a server lost)---+
 class CoordinatedJob {
  public:
@@ -107,7 +108,7 @@ class CoordinatedJob {
   uint64_t NextCut();
   // Whose ranges of data the worker uses: its own, or its sync group's.
   uint64_t HolderOf(uint64_t worker) const;
-  // Steps and examples that the run has done, as far as is reported.
+  // JobStatus.step and .examples.
   uint64_t StepsDone() const;
   uint64_t ExamplesDone() const;
   std::vector<v1::ServerInfo> Holders() const;
@@ -130,6 +131,8 @@ class CoordinatedJob {
 
  private:
   absl::Status CheckAttempt(uint64_t attempt) const;
+  void TakeReport(uint64_t worker, const v1::Progress& progress, const Turn& turn);
+  void KeepProgress(const Turn& turn);
   // Members.
   void AddMember(uint64_t worker, uint64_t first_step, uint32_t sync_group = 0);
   void RemoveWorker(uint64_t worker, const std::string& why, bool finished, Turn& turn);
@@ -179,6 +182,8 @@ class CoordinatedJob {
   uint64_t created_unix_ms_ = 0;
   uint64_t finished_unix_ms_ = 0;
   bool any_finished_ = false;
+  absl::Time keep_progress_at_ = absl::InfinitePast();
+  std::pair<uint64_t, uint64_t> kept_progress_;  // steps and examples
   uint64_t last_change_ = 0;
   uint64_t last_cut_ = 0;
   uint32_t next_sync_group_ = 0;  // numbers of groups that are gone are not used again

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What running workers ask: barriers, data, progress, checkpoints.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/sync_groups.h"
+#include "rpc/job_state.h"
 #include "rpc/regime.h"
 
 namespace weir {
@@ -14,6 +16,7 @@ namespace {
 
 // So much data is handed out ahead, that training outlives the coordinator's absence.
 constexpr double kSecondsAhead = 120;
+constexpr absl::Duration kKeepProgress = absl::Seconds(10);
 constexpr size_t kLongestName = 256;
 constexpr size_t kMostValues = 256;  // of one barrier
 
@@ -85,13 +88,23 @@ absl::Status CoordinatedJob::ReportProgress(const v1::ReportProgressRequest& req
                                             const Turn& turn) {
   WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
   WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
-  roster_.Report(request.worker(), request.progress(), turn.now());
+  TakeReport(request.worker(), request.progress(), turn);
+  return absl::OkStatus();
+}
+
+void CoordinatedJob::TakeReport(uint64_t worker, const v1::Progress& progress, const Turn& turn) {
+  roster_.Report(worker, progress, turn.now());
   // Kept with the next change: after a restart a few ranges may be trained twice.
   // (A member of a sync group tells of its own share; what the group has done comes with Take.)
-  if (ranges_ && !HasSyncGroups(spec())) {
-    ranges_->Consume(request.worker(), request.progress().examples());
-  }
-  return absl::OkStatus();
+  if (ranges_ && !HasSyncGroups(spec())) ranges_->Consume(worker, progress.examples());
+}
+
+// Reports are not written each, but a coordinator that is restarted knows about how far the job is.
+void CoordinatedJob::KeepProgress(const Turn& turn) {
+  if (turn.now() < keep_progress_at_) return;
+  keep_progress_at_ = turn.now() + kKeepProgress;
+  const std::pair<uint64_t, uint64_t> done(StepsDone(), ExamplesDone());
+  if (std::exchange(kept_progress_, done) != done) Keep();
 }
 
 absl::Status CoordinatedJob::ReportCut(const v1::ReportCutRequest& request, Turn& turn) {
@@ -104,9 +117,8 @@ absl::Status CoordinatedJob::ReportCut(const v1::ReportCutRequest& request, Turn
 void CoordinatedJob::SaveCheckpoint(const v1::SaveCheckpointRequest& request, absl::Time deadline,
                                     CheckpointSaver::Done done, Turn& turn) {
   if (!live()) {
-    AnswerLater<v1::SaveCheckpointReply>(
-        turn, std::move(done),
-        absl::FailedPreconditionError(absl::StrCat("job '", name(), "' has ended")));
+    AnswerLater<v1::SaveCheckpointReply>(turn, std::move(done),
+                                         absl::FailedPreconditionError(EndOf(view_)));
     return;
   }
   saver_.Request({request.metrics().begin(), request.metrics().end()}, deadline, std::move(done),

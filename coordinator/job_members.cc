@@ -190,6 +190,9 @@ absl::Status CoordinatedJob::Leave(const v1::LeaveRequest& request, Turn& turn) 
     const absl::Status status = roster_.Check(request.worker());
     return absl::IsNotFound(status) ? status : absl::OkStatus();
   }
+  if (request.has_progress() && request.attempt() == view_.attempt()) {
+    TakeReport(request.worker(), request.progress(), turn);
+  }
   const std::string why =
       request.finished() ? "it has finished" : absl::StrCat("it has given up: ", request.reason());
   RemoveWorker(request.worker(), why, request.finished(), turn);
@@ -236,7 +239,7 @@ void CoordinatedJob::AfterDeparture(const std::string& why, Turn& turn) {
   if (view_.stop()) {
     TickOrphan(turn);
   } else if (any_finished_) {
-    End(v1::JOB_STATE_FINISHED, absl::StrCat(StepsDone(), " steps"), turn);
+    End(v1::JOB_STATE_FINISHED, "", turn);
   } else if (view_.shard_map().version() == 0) {
     End(v1::JOB_STATE_FAILED, absl::StrCat("every worker left before it began; the last: ", why),
         turn);
@@ -289,6 +292,7 @@ void CoordinatedJob::Tick(Turn& turn) {
   if (live()) AdmitJoining(turn);
   if (live()) SettleStop(turn);
   if (live()) saver_.Tick(turn);
+  if (live()) KeepProgress(turn);
 }
 
 bool CoordinatedJob::StartChange(StepChange::Options options, StepChange::Finished finished,

@@ -6,6 +6,7 @@
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/turn_log.h"
+#include "rpc/job_state.h"
 #include "rpc/regime.h"
 
 namespace weir {
@@ -21,8 +22,7 @@ void CoordinatedJob::Stop(const std::string& reason, Turn& turn) {
       absl::StrCat("stopped by command", reason.empty() ? "" : ": ", reason);
   LogLater(turn, spdlog::level::info, "job stops job={} reason=\"{}\"", name(), reason);
   if (view_.state() != v1::JOB_STATE_RUNNING) {
-    ChangeView().set_stop(true);  // FAILED with it: stopped
-    End(v1::JOB_STATE_FAILED, message, turn);
+    End(v1::JOB_STATE_STOPPED, message, turn);
     return;
   }
   if (view_.stop()) return;
@@ -41,15 +41,13 @@ absl::Status CoordinatedJob::CheckMayBeForgotten() const {
     newest = *manifest;
     break;
   }
-  const bool finished = view_.state() == v1::JOB_STATE_FINISHED;
-  if (!finished && !view_.stop() && newest == nullptr) return absl::OkStatus();
+  if (view_.state() == v1::JOB_STATE_FAILED && newest == nullptr) return absl::OkStatus();
   const std::string go_on = newest == nullptr
                                 ? ", and left no checkpoint; say"
                                 : absl::StrCat("; say resume: auto to go on from checkpoint ",
                                                newest->id(), " at step ", newest->step(), ", or");
   return absl::FailedPreconditionError(
-      absl::StrCat("job '", name(), finished ? "' has finished" : "' has ended: ",
-                   finished ? "" : view_.message(), go_on, " replace: true to begin anew"));
+      absl::StrCat(EndOf(view_), go_on, " replace: true to begin anew"));
 }
 
 // In `sync` all workers stop before the same step.
@@ -92,8 +90,11 @@ void CoordinatedJob::TickOrphan(Turn& turn) {
   const auto end = [](CoordinatedJob& job, Turn& later) {
     job.ending_orphan_ = false;
     if (!job.live() || !job.roster_.empty()) return;  // somebody has come meanwhile
-    job.End(v1::JOB_STATE_FAILED,
-            job.view_.stop() ? job.view_.message() : "orphaned: no worker came back", later);
+    if (job.view_.stop()) {
+      job.End(v1::JOB_STATE_STOPPED, job.view_.message(), later);
+    } else {
+      job.End(v1::JOB_STATE_FAILED, "orphaned: no worker came back", later);
+    }
   };
   const v1::CheckpointSpec& wanted = spec().checkpoint();
   const bool saves = wanted.at_end() || wanted.every().unit_case() != v1::Extent::UNIT_NOT_SET;

@@ -25,7 +25,10 @@ void Roster::Load(const v1::JobRecord& record, absl::Time now) {
                                  .joining = worker.joining(),
                                  .last_heard = now,
                                  .lease_end = now + options_.lease,
-                                 .progressed = now};
+                                 .progressed = now,
+                                 .step = worker.step(),
+                                 .resumed = worker.resumed(),
+                                 .progress = worker.progress()};
   }
   for (const v1::Member& member : record.view().members()) {
     const auto found = workers_.find(member.worker());
@@ -35,7 +38,9 @@ void Roster::Load(const v1::JobRecord& record, absl::Time now) {
     departed_[departed.worker()] = departed.why();
     departed_order_.push_back(departed.worker());
   }
-  highest_step_ = record.view().resume().step();
+  highest_step_ = std::max(record.highest_step(), record.view().resume().step());
+  departed_examples_ = record.departed_examples();
+  departed_late_pushes_ = record.departed_late_pushes();
 }
 
 void Roster::Save(v1::JobRecord& record) const {
@@ -45,12 +50,18 @@ void Roster::Save(v1::JobRecord& record) const {
     saved.set_rank(worker.rank);
     saved.set_host(worker.host);
     saved.set_joining(worker.joining);
+    saved.set_step(worker.step);
+    saved.set_resumed(worker.resumed);
+    *saved.mutable_progress() = worker.progress;
   }
   for (const uint64_t id : departed_order_) {
     v1::DepartedRecord& saved = *record.add_departed();
     saved.set_worker(id);
     saved.set_why(departed_.at(id));
   }
+  record.set_highest_step(highest_step_);
+  record.set_departed_examples(departed_examples_);
+  record.set_departed_late_pushes(departed_late_pushes_);
 }
 
 absl::Time Roster::FirstAsked(uint64_t newcomer, absl::Time now) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "rpc/errors.h"
+#include "rpc/job_state.h"
 #include "server/parameter_store.h"
 
 namespace weir {
@@ -17,17 +18,6 @@ namespace {
 constexpr uint32_t kProtocol = 1;
 constexpr absl::string_view kBuild = "weir 0.1.0";
 constexpr size_t kGoneRuns = 1024;  // remembered
-
-bool HasEnded(v1::JobState state) {
-  return state == v1::JOB_STATE_FINISHED || state == v1::JOB_STATE_FAILED;
-}
-
-absl::Status EndOf(const v1::JobView& view) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("job '", view.name(), "' has ",
-                   view.state() == v1::JOB_STATE_FINISHED ? "finished" : "failed",
-                   view.message().empty() ? "" : ": ", view.message()));
-}
 
 }  // namespace
 
@@ -169,7 +159,7 @@ void ParameterServer::EndJob(const v1::JobView& view) {
   // The last members may leave with this view.
   const absl::StatusOr<std::shared_ptr<ParameterStore>> store = Store(view.run_id());
   if (store.ok() && (*store)->attempt() == view.attempt()) (*store)->ApplyView(view);
-  Forget(view.run_id(), EndOf(view));
+  Forget(view.run_id(), absl::FailedPreconditionError(EndOf(view)));
 }
 
 void ParameterServer::KeepOnly(absl::Span<const uint64_t> live_runs) {

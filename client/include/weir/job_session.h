@@ -14,7 +14,15 @@
 
 namespace weir {
 
-enum class JobState { kWaiting = 1, kInitialising, kRestoring, kRunning, kFinished, kFailed };
+enum class JobState {
+  kWaiting = 1,
+  kInitialising,
+  kRestoring,
+  kRunning,
+  kFinished,
+  kFailed,
+  kStopped
+};
 
 // What the newest view says, as far as a worker needs it.
 struct JobInfo {

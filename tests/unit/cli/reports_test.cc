@@ -41,59 +41,35 @@ v1::JobStatus HalfWay() {
     worker.mutable_progress()->set_staleness(1.5);
     (*worker.mutable_progress()->mutable_metrics())["loss"] = 0.25 + 0.5 * rank;
   }
+  job.set_step(80);
+  job.set_examples(2000);
   return job;
 }
 
-// Of both workers together.
-void SetExamples(uint64_t examples, v1::JobStatus& job) {
-  for (auto& worker : *job.mutable_workers()) {
-    worker.mutable_progress()->set_examples(examples / 2);
-  }
-}
-
-TEST(JobProgress, StepsAndExamplesAreTheJobsSpeedIsASumAndLossAMeanOverTheWorkers) {
-  const JobProgress progress = ProgressOf(HalfWay());
-  EXPECT_EQ(progress.step, 80);
-  EXPECT_EQ(progress.examples, 2000);
-  EXPECT_EQ(progress.epoch, 2);
+TEST(WorkersProgress, SpeedIsASumAndLossAMeanOverTheWorkers) {
+  const WorkersProgress progress = ProgressOfWorkers(HalfWay());
+  EXPECT_EQ(progress.workers, 2);
   EXPECT_EQ(progress.loss, 0.5);
   EXPECT_EQ(progress.samples_per_second, 100);
   EXPECT_EQ(progress.staleness, 1.5);
-  EXPECT_EQ(progress.left, absl::Seconds(20));
 }
 
 // As after a death: the newcomer has a step by its heartbeat, and no report.
-TEST(JobProgress, AWorkerWithoutAReportCountsNeitherInTheLossNorInTheRates) {
+TEST(WorkersProgress, AWorkerWithoutAReportCountsNeitherInTheLossNorInTheRates) {
   v1::JobStatus job = HalfWay();
   v1::Progress& newcomer = *job.mutable_workers(1)->mutable_progress();
   newcomer.Clear();
   newcomer.set_step(7);
-  const JobProgress progress = ProgressOf(job);
+  const WorkersProgress progress = ProgressOfWorkers(job);
   EXPECT_EQ(progress.workers, 1);
   EXPECT_EQ(progress.loss, 0.25);
   EXPECT_EQ(progress.staleness, 1.5);
 }
 
-TEST(JobProgress, InSyncTheStepIsThatOfAllAndTellsTheExamples) {
-  v1::JobStatus job = HalfWay();
-  job.mutable_view()->mutable_spec()->mutable_regime()->set_kind(v1::REGIME_SYNC);
-  job.mutable_workers(0)->mutable_progress()->Clear();  // a newcomer has the examples of none
-  EXPECT_EQ(ProgressOf(job).step, 31);
-  EXPECT_EQ(ProgressOf(job).epoch, 1.55);  // steps of 50
-}
-
-TEST(JobProgress, StepsBeforeAResumeCount) {
-  v1::JobStatus job = HalfWay();
-  job.mutable_view()->mutable_resume()->set_step(41);  // one of them was short
-  job.mutable_view()->mutable_resume()->set_examples(1000);
-  SetExamples(500, job);
-  EXPECT_EQ(ProgressOf(job).step, 61);
-  EXPECT_EQ(ProgressOf(job).epoch, 1.5);
-}
-
 TEST(ProgressMeter, TheTimeLeftFollowsFromTheJobsExamplesAndTheRecentSpeed) {
   v1::JobStatus job = HalfWay();
-  SetExamples(3000, job);
+  job.set_step(120);
+  job.set_examples(3000);
   EXPECT_EQ(ProgressMeter().Line(job),
             "epoch 3.00 of 4  step 120  loss 0.5000  100 samples/s  staleness 1.50  0:10 left");
 }
@@ -101,11 +77,8 @@ TEST(ProgressMeter, TheTimeLeftFollowsFromTheJobsExamplesAndTheRecentSpeed) {
 TEST(ProgressMeter, ALossThatNobodyHasToldIsNotZero) {
   v1::JobStatus job = HalfWay();
   for (auto& worker : *job.mutable_workers()) worker.mutable_progress()->Clear();
-  v1::ResumePoint& resume = *job.mutable_view()->mutable_resume();
-  resume.set_step(80);
-  resume.set_examples(2000);
   EXPECT_EQ(ProgressMeter().Line(job), "epoch 2.00 of 4  step 80  no worker has reported yet");
-  resume.Clear();
+  job.clear_step();
   EXPECT_EQ(ProgressMeter().Line(job), "running: no step yet");
 }
 
@@ -119,24 +92,23 @@ TEST(ProgressMeter, ARollbackUndoesWhatWasSeenThoughTheCoordinatorHasForgottenIt
             "Rolled back: the job goes on from its first values; 80 steps undone.");
 }
 
-TEST(Reports, AJobWithoutWorkersHasNoStepRatherThanAWrongOne) {
-  v1::ListJobsReply jobs;
-  v1::JobStatus& job = *jobs.add_jobs();
-  job = HalfWay();
-  job.clear_workers();
-  job.mutable_view()->clear_members();
-  EXPECT_THAT(JobsReport(jobs), HasSubstr("running  async       0/2     -     -"));
+TEST(ProgressMeter, AJobWithoutATrainingSetHasNoEpochs) {
+  v1::JobStatus job = HalfWay();
+  job.mutable_view()->mutable_spec()->clear_train_examples();
+  job.mutable_view()->mutable_spec()->clear_length();
+  EXPECT_EQ(ProgressMeter().Line(job), "step 80  loss 0.5000  100 samples/s  staleness 1.50");
 }
 
-// A worker was killed, or the coordinator, which hears of the examples with the next reports.
+// The coordinator was killed, and hears of the last seconds with the next reports.
 TEST(ProgressMeter, NothingGoesBackWithinAnAttempt) {
   v1::JobStatus job = HalfWay();
   ProgressMeter meter;
   (void)meter.Line(job);
-  job.mutable_workers(1)->mutable_progress()->Clear();
-  EXPECT_THAT(meter.Line(job), HasSubstr("epoch 2.00 of 4  step 80  loss 0.2500  "));
+  job.set_step(70);
+  job.set_examples(1750);
+  EXPECT_THAT(meter.Line(job), HasSubstr("epoch 2.00 of 4  step 80  loss 0.5000  "));
   job.mutable_view()->set_attempt(2);
-  EXPECT_THAT(meter.Line(job), HasSubstr("epoch 1.00 of 4  step 40  loss 0.2500  "));
+  EXPECT_THAT(meter.Line(job), HasSubstr("epoch 1.75 of 4  step 70  loss 0.5000  "));
 }
 
 TEST(ProgressMeter, ARollbackIsSaidOnce) {
@@ -172,15 +144,15 @@ TEST(Reports, AJobIsARow) {
   EXPECT_EQ(JobsReport({}), "No jobs.\n");
 }
 
-TEST(Reports, AJobThatHasEndedHasItsLastStepInItsMessageAndNoWrongOne) {
+TEST(Reports, AJobWithoutWorkersHasTheStepAndTheExamplesThatItHasDone) {
   v1::ListJobsReply jobs;
   v1::JobStatus& job = *jobs.add_jobs();
   job = HalfWay();
   job.clear_workers();
   job.mutable_view()->clear_members();
+  EXPECT_THAT(JobsReport(jobs), HasSubstr("running  async       0/2    80     2,000     -"));
   job.mutable_view()->set_state(v1::JOB_STATE_FINISHED);
-  job.mutable_view()->set_message("160 steps");
-  EXPECT_THAT(JobsReport(jobs), AllOf(HasSubstr("0/2     -     -"), HasSubstr("160 steps")));
+  EXPECT_THAT(JobsReport(jobs), HasSubstr("finished  async       0/2    80     2,000     -"));
 }
 
 TEST(Reports, AServerIsARowWithItsMemory) {
@@ -303,8 +275,7 @@ TEST(Reports, StopSaysWhatItHasFoundAndWhatIsSaved) {
   v1::JobStatus orphan = running;
   running.mutable_view()->add_members();
   v1::JobStatus stopped = orphan;
-  stopped.mutable_view()->set_state(v1::JOB_STATE_FAILED);
-  stopped.mutable_view()->set_stop(true);
+  stopped.mutable_view()->set_state(v1::JOB_STATE_STOPPED);
   EXPECT_EQ(StopReport(running, running),
             "The workers of j stop after their current step; then it is saved.\n");
   EXPECT_EQ(StopReport(orphan, orphan), "j has no workers; it is saved and stopped.\n");
@@ -317,16 +288,6 @@ TEST(Reports, StopSaysWhatItHasFoundAndWhatIsSaved) {
   finished.mutable_view()->set_state(v1::JOB_STATE_FINISHED);
   EXPECT_EQ(StopReport(finished, finished),
             "j has ended already (finished); its newest checkpoint is 00000002-1.\n");
-}
-
-TEST(Reports, AJobThatEndedByCommandIsStoppedAndNotFailed) {
-  v1::JobView view;
-  view.set_state(v1::JOB_STATE_FAILED);
-  EXPECT_EQ(JobStateName(view), "failed");
-  view.set_stop(true);
-  EXPECT_EQ(JobStateName(view), "stopped");
-  view.set_state(v1::JOB_STATE_RUNNING);
-  EXPECT_EQ(JobStateName(view), "running");
 }
 
 }  // namespace

@@ -354,7 +354,7 @@ TEST_F(CoordinatorCheckpoints, StoppedJobIsSavedWhenItsWorkersHaveLeft) {
     EXPECT_THAT(Join(3, spec), HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("stop")));
     WEIR_ASSERT_OK(Leave(2, true));
     EXPECT_THAT(servers_.save.calls, SizeIs(2));
-    EXPECT_EQ(View(spec.name()).state(), v1::JOB_STATE_FAILED);
+    EXPECT_EQ(View(spec.name()).state(), v1::JOB_STATE_STOPPED);
     EXPECT_THAT(View(spec.name()).message(), HasSubstr("stopped by command"));
     v1::ListCheckpointsRequest list;
     list.set_job(spec.name());
@@ -372,7 +372,7 @@ TEST_F(CoordinatorCheckpoints, StoppedOrphanIsSavedAtOnce) {
   stop.set_job("job");
   WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
   EXPECT_THAT(servers_.save.calls, SizeIs(2));
-  EXPECT_EQ(View().state(), v1::JOB_STATE_FAILED);
+  EXPECT_EQ(View().state(), v1::JOB_STATE_STOPPED);
 }
 
 }  // namespace
