@@ -90,6 +90,9 @@ void Fill(const Adam& from, v1::Optimizer& to) {
 void Fill(const AdamW& from, v1::Optimizer& to) {
   FillAdam(from, *to.mutable_adamw());
 }
+void Fill(const Average& from, v1::Optimizer& to) {
+  to.mutable_average()->set_decay(from.decay);
+}
 
 OptimizerGroup FromProto(const v1::OptimizerGroup& proto) {
   OptimizerGroup group{.name = proto.name(),
@@ -116,6 +119,9 @@ OptimizerGroup FromProto(const v1::OptimizerGroup& proto) {
       break;
     case v1::Optimizer::kAdamw:
       group.optimizer = AdamFrom<AdamW>(optimizer.adamw());
+      break;
+    case v1::Optimizer::kAverage:
+      group.optimizer = Average{optimizer.average().decay()};
       break;
     case v1::Optimizer::KIND_NOT_SET:
       break;  // refused by CheckWellFormed

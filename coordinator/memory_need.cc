@@ -18,6 +18,7 @@ uint64_t SlotsOf(const v1::Optimizer& optimizer) {
       return optimizer.adam().amsgrad() ? 3 : 2;
     case v1::Optimizer::kAdamw:
       return optimizer.adamw().amsgrad() ? 3 : 2;
+    case v1::Optimizer::kAverage:
     case v1::Optimizer::KIND_NOT_SET:
       return 0;
   }

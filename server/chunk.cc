@@ -50,6 +50,7 @@ ChunkSnapshot Chunk::Snapshot() const {
   snapshot.version = version_;
   snapshot.examples = examples_;
   snapshot.initialised = static_cast<bool>(weights_);
+  snapshot.old = old_;
   snapshot.weights = weights_;
   snapshot.slots = slots_;
   if (slots_) {

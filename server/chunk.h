@@ -147,6 +147,7 @@ class Chunk {
   absl::Status CloseStep(GroupPlace& place, ClosedChunks& closed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void ReleaseReplies(GroupPlace& place, ClosedChunks& closed);
+  void NoteStep(bool updated) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Park(GroupPlace& place, const std::shared_ptr<ParkedReply>& reply);
   absl::Status Aggregate(const MemberSet& members, WorkerId last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -158,6 +159,7 @@ class Chunk {
   mutable Mutex mutex_;
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool old_ ABSL_GUARDED_BY(mutex_) = false;  // ChunkSnapshot.old
   BufferRef weights_ ABSL_GUARDED_BY(mutex_);
   BufferRef slots_ ABSL_GUARDED_BY(mutex_);
 

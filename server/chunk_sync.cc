@@ -70,6 +70,7 @@ absl::StatusOr<ChunkOutcome> Chunk::Contribute(const PushHeader& push, const Chu
   if (accumulator.empty() && accumulator.WaitsOnlyFor(push.worker, *members, push.step)) {
     // Nobody else is waited for: straight from the message, without a sum.
     if (values.payload != nullptr) WEIR_RETURN_IF_ERROR(UpdateFrom(push, values));
+    NoteStep(values.payload != nullptr);
     examples_ += push.examples;
     outcome.completes = tracker.Count(push.sequence, index_);
     ReleaseReplies(place, closed);
@@ -106,9 +107,14 @@ absl::Status Chunk::CloseStep(GroupPlace& place, ClosedChunks& closed) {
              rule.Apply(context, sum.values.data(), 0, elements_, span);
            });
   }
+  NoteStep(static_cast<bool>(sum.values));
   examples_ += sum.examples;
   ReleaseReplies(place, closed);
   return absl::OkStatus();
+}
+
+void Chunk::NoteStep(bool updated) {
+  old_ = !updated && traits_.variable->rule->takes_values();
 }
 
 void Chunk::ReleaseReplies(GroupPlace& place, ClosedChunks& closed) {

@@ -160,6 +160,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   void GiveUpCut(uint64_t cut);
   void DropKeptCut(uint64_t cut);
   absl::StatusOr<StoreSnapshot> Snapshot(uint64_t step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckNotOld(const StoreSnapshot& snapshot) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const uint64_t run_id_;

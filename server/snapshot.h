@@ -17,6 +17,7 @@ struct ChunkSnapshot {
   uint64_t version = 0;   // updates applied
   uint64_t examples = 0;  // examples applied: the schedule's clock
   bool initialised = false;
+  bool old = false;  // the step before the cut was to bring new values (Average), and did not
   BufferRef weights;
   // Null: the optimizer has none, or none is touched yet (initial values). Slot k is the weights'
   // size long and starts at k * slot_stride_bytes; what is between slots means nothing.

@@ -234,6 +234,22 @@ void ParameterStore::DropKeptCut(uint64_t cut) {
   if (kept_cut_ != nullptr && kept_cut_->cut == cut) dropped = std::move(kept_cut_);
 }
 
+// The one worker that brings values has left while it pushed them: the others have them, and one of
+// them pushes those of the next step. Where nobody is left they are as good as any.
+absl::Status ParameterStore::CheckNotOld(const StoreSnapshot& snapshot) const {
+  if (members_->by_rank().empty()) return absl::OkStatus();
+  for (const ShardSnapshot& shard : snapshot.shards) {
+    if (std::none_of(shard.chunks.begin(), shard.chunks.end(),
+                     [](const ChunkSnapshot& chunk) { return chunk.old; })) {
+      continue;
+    }
+    return absl::UnavailableError(absl::StrCat(
+        "'", plan_->Find(shard.shard.id)->variable->name, "' is of before step ", snapshot.step - 1,
+        ", whose values were not pushed whole; it is to be had ", "after the next step"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StoreSnapshot> ParameterStore::Snapshot(uint64_t step) {
   StoreSnapshot snapshot;
   WEIR_ASSIGN_OR_RETURN(snapshot.reservation,
@@ -251,6 +267,7 @@ absl::StatusOr<StoreSnapshot> ParameterStore::Snapshot(uint64_t step) {
     mark.set_sequence(tracker->complete());
   }
   snapshot.shards = chunks_.Snapshot();
+  WEIR_RETURN_IF_ERROR(CheckNotOld(snapshot));
   for (size_t s = 0; s < snapshot.shards.size(); ++s) {
     if (plan_->shards()[s].variable->group == 0) continue;
     for (const ChunkSnapshot& chunk : snapshot.shards[s].chunks) {

@@ -265,6 +265,7 @@ std::string PrintKind(const v1::Optimizer& optimizer) {
       return absl::StrCat("kind: adam, ", PrintAdam(optimizer.adam()));
     case v1::Optimizer::kAdamw:
       return absl::StrCat("kind: adamw, ", PrintAdam(optimizer.adamw()));
+    case v1::Optimizer::kAverage:  // of no job file
     case v1::Optimizer::KIND_NOT_SET:
       break;
   }

@@ -70,7 +70,11 @@ class OptimizerGroups {
     if (without_decay_ == 0) {
       OptimizerGroup group = optimizer_.group;
       absl::StrAppend(&group.name, "/no_decay");
-      std::visit([](auto& rule) { rule.weight_decay = 0; }, group.optimizer);
+      std::visit(
+          [](auto& rule) {
+            if constexpr (requires { rule.weight_decay; }) rule.weight_decay = 0;
+          },
+          group.optimizer);
       without_decay_ = Add(group);
     }
     return without_decay_;

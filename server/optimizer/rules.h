@@ -20,6 +20,7 @@ UpdateRuleOr CreateAdagrad(const v1::Adagrad& options, v1::DType dtype, CpuLevel
 UpdateRuleOr CreateRmsProp(const v1::RmsProp& options, v1::DType dtype, CpuLevel level);
 UpdateRuleOr CreateAdam(const v1::Adam& options, v1::DType dtype, CpuLevel level);
 UpdateRuleOr CreateAdamW(const v1::Adam& options, v1::DType dtype, CpuLevel level);
+UpdateRuleOr CreateAverage(const v1::Average& options, v1::DType dtype);
 
 // UpdateRule::Create for a level of choice, which this machine must be able to run.
 UpdateRuleOr CreateRule(const v1::Optimizer& optimizer, v1::DType dtype, CpuLevel level);

@@ -52,11 +52,14 @@ UpdateRuleOr CreateRule(const v1::Optimizer& optimizer, v1::DType dtype, CpuLeve
       return CreateAdam(optimizer.adam(), dtype, level);
     case v1::Optimizer::kAdamw:
       return CreateAdamW(optimizer.adamw(), dtype, level);
+    case v1::Optimizer::kAverage:
+      return CreateAverage(optimizer.average(), dtype);
     case v1::Optimizer::KIND_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "optimizer names no kind that is known here: sgd, adagrad, rmsprop, adam or adamw");
+      "optimizer names no kind that is known here: sgd, adagrad, rmsprop, adam, "
+      "adamw or average");
 }
 
 absl::StatusOr<std::unique_ptr<UpdateRule>> UpdateRule::Create(const v1::Optimizer& optimizer,

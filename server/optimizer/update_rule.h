@@ -41,6 +41,9 @@ class UpdateRule {
   virtual void Apply(const UpdateContext& context, const std::byte* gradient, size_t first,
                      size_t count, const ChunkSpan& chunk) const = 0;
 
+  // True: a push has the values themselves, so that after a step without one they are old.
+  virtual bool takes_values() const { return false; }
+
   // Errors: InvalidArgument - names the option that is out of its range, or a dtype other than f32,
   // f64.
   static absl::StatusOr<std::unique_ptr<UpdateRule>> Create(const v1::Optimizer& optimizer,

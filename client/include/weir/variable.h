@@ -91,10 +91,16 @@ struct AdamW {
   bool amsgrad = false;
 };
 
+// No optimizer: what is pushed are values that workers have computed, and not gradients.
+// value = decay * value + (1 - decay) * pushed.
+struct Average {
+  double decay = 0;
+};
+
 struct OptimizerGroup {
   std::string name;
   Schedule learning_rate;
-  std::variant<Sgd, Adagrad, RmsProp, Adam, AdamW> optimizer;
+  std::variant<Sgd, Adagrad, RmsProp, Adam, AdamW, Average> optimizer;
 };
 
 struct Declaration {

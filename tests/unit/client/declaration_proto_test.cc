@@ -30,7 +30,8 @@ Declaration EveryKind() {
                         {"adagrad", cosine, Adagrad{0.1, 0.2, 0.3, 0.4}},
                         {"rmsprop", linear, RmsProp{0.9, 0.1, 0.2, 0.3, true}},
                         {"adam", {}, Adam{0.8, 0.9, 0.1, 0.2, true}},
-                        {"adamw", {}, AdamW{0.7, 0.6, 0.5, 0.4, true}}};
+                        {"adamw", {}, AdamW{0.7, 0.6, 0.5, 0.4, true}},
+                        {"average", {}, Average{0.25}}};
   return declaration;
 }
 
@@ -43,6 +44,7 @@ TEST(DeclarationProto, RoundTripKeepsEveryField) {
   EXPECT_EQ(back.variables[4].aggregation, Aggregation::kLastWrite);
   EXPECT_EQ(std::get<RmsProp>(back.groups[2].optimizer).alpha, 0.9);
   EXPECT_EQ(std::get<AdamW>(back.groups[4].optimizer).weight_decay, 0.4);
+  EXPECT_EQ(std::get<Average>(back.groups[5].optimizer).decay, 0.25);
   EXPECT_EQ(std::get<Schedule::Step>(back.groups[0].learning_rate.shape).factor, 0.3);
   EXPECT_EQ(std::get<Schedule::Linear>(back.groups[2].learning_rate.shape).final_rate, 0.02);
 }

@@ -22,6 +22,7 @@ TEST(MemoryNeed, SlotsAreThoseOfTheServersUpdateRules) {
       rmsprop.set_centered(centered);
     }
   }
+  optimizers.emplace_back().mutable_average()->set_decay(0.5);
   optimizers.emplace_back().mutable_adagrad()->set_eps(1e-10);
   for (const bool amsgrad : {false, true}) {
     v1::Adam adam;

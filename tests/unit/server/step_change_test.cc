@@ -5,6 +5,8 @@
 namespace weir {
 namespace {
 
+using ::testing::AllOf;
+
 class StepChange : public WorkersFixture {
  protected:
   void SetUp() override {
@@ -195,6 +197,46 @@ TEST_F(StepChange, TheDeathOfAMemberCanReachTheBoundary) {
   WEIR_ASSERT_OK(server->ApplyView(view.RemoveMember(kBob).NextGeneration().Make()));
   WEIR_ASSERT_OK(cut.get());
   EXPECT_EQ(cut.get()->step, 1u);
+}
+
+// One worker brings the values, as of a local optimizer. It leaves when half of them have come.
+TEST_F(StepChange, ACutIsRefusedWhereTheValuesOfItsLastStepHaveNotAllCome) {
+  ViewMaker job;
+  job.edit().set_run_id(kRun + 1);
+  job.Sync().AddVariable("w", 100).AddMember(kAnn).AddMember(kBob);
+  job.optimizer().mutable_average();
+  StartJob(job);
+  const RequestMaker pusher(job, kAnn), other(job, kBob);
+  const auto store = *server->Store(kRun + 1);
+  const auto cut_at = [&](uint64_t change, uint64_t step) {
+    v1::PrepareStepRequest prepare = PrepareRequest(change, step);
+    prepare.set_run_id(kRun + 1);
+    WEIR_EXPECT_OK(server->PrepareStep(prepare));
+    v1::CommitStepRequest commit = CommitRequest(change, step);
+    commit.set_run_id(kRun + 1);
+    commit.set_cut(change);
+    WEIR_EXPECT_OK(server->CommitStep(commit));
+  };
+  const auto taken = [&](uint64_t cut) {
+    Answer<StoreSnapshot> answer;
+    store->TakeCut({.cut = cut, .marks = {}}, Soon(), answer.Callback());
+    return answer.get();
+  };
+  const auto none = [&](uint64_t sequence) {
+    v1::PushRequest request = other.Push(Absent(other.SegmentsOf(0)), sequence);
+    request.set_weight(0);
+    return request;
+  };
+  cut_at(7, 1);
+  WEIR_ASSERT_OK(Push(pusher.Push(OneSegment(0, 0, 16), 1), Filled(16, 5)).get());
+  WEIR_ASSERT_OK(Push(none(1), std::vector<float>()).get());
+  WEIR_ASSERT_OK(server->ApplyView(job.RemoveMember(kAnn).NextGeneration().Make()));
+  EXPECT_THAT(taken(7), HasStatus(absl::StatusCode::kUnavailable,
+                                  AllOf(HasSubstr("'w'"), HasSubstr("step 0"))));
+  cut_at(8, 2);
+  WEIR_ASSERT_OK(Push(other.Push(other.SegmentsOf(0), 2), Filled(100, 6)).get());
+  WEIR_EXPECT_OK(taken(8));
+  EXPECT_EQ(Weights(job, 0), Filled(100, 6));
 }
 
 TEST_F(StepChange, WhereAGroupDoesNotStepMembersThatHaveGoneOnReachTheBoundary) {

@@ -3,6 +3,7 @@
 #include "server/optimizer/update_rule.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
@@ -207,6 +208,26 @@ TEST(AdamRule, AZeroGradientBeforeAnyOtherChangesNothing) {
   EXPECT_EQ(weight.Step(0, 0.1), 1.0);
 }
 
+TEST(AverageRule, MovesTowardsWhatIsPushed) {
+  v1::Optimizer optimizer;
+  optimizer.mutable_average()->set_decay(0.9);
+  OneWeight value(optimizer);
+  EXPECT_EQ(value.num_slots(), 0u);
+  EXPECT_NEAR(value.Step(2, /*rate=*/5), 1.1, kNear);         // 0.9 * 1 + 0.1 * 2
+  EXPECT_NEAR(value.Step(6, 5, /*scale=*/0.5), 1.29, kNear);  // 0.9 * 1.1 + 0.1 * 6 / 2
+}
+
+TEST(AverageRule, WithoutDecayIsWhatIsPushedBitForBit) {
+  v1::Optimizer optimizer;
+  optimizer.mutable_average();
+  OneWeight value(optimizer);
+  for (const double pushed : {0.1, -0.0, std::numeric_limits<double>::denorm_min()}) {
+    const double now = value.Step(pushed, 5);
+    EXPECT_EQ(std::memcmp(&now, &pushed, sizeof(now)), 0) << pushed;
+  }
+  EXPECT_EQ(value.Step(6, 5, /*scale=*/0.5), 3);
+}
+
 // ---- what is refused ----
 
 void ExpectRefused(const v1::Optimizer& optimizer, const std::string& named) {
@@ -233,6 +254,8 @@ TEST(UpdateRule, RefusesAnOptionOutOfItsRangeByName) {
   optimizer = AdamW();
   optimizer.mutable_adamw()->set_weight_decay(std::numeric_limits<double>::quiet_NaN());
   ExpectRefused(optimizer, "adamw.weight_decay");
+  optimizer.mutable_average()->set_decay(1);
+  ExpectRefused(optimizer, "average.decay");
   optimizer = AdamW();
   optimizer.mutable_learning_rate()->set_base(-1);
   ExpectRefused(optimizer, "learning_rate.base");
