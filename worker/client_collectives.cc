@@ -15,19 +15,25 @@ ReduceOptions ClientCollectives::OptionsAt(const CollectivePlace& place) const {
   return options;
 }
 
-absl::StatusOr<std::vector<uint32_t>> ClientCollectives::CallRoll(const CollectivePlace& place) {
+absl::StatusOr<std::vector<Present>> ClientCollectives::CallRoll(const CollectivePlace& place,
+                                                                 bool newcomer) {
   ReduceOptions options = OptionsAt(place);
   options.name = "who takes part";
   options.op = ReduceOp::kGather;
   options.dtype = DType::kInt32;
-  const uint32_t rank = options_.rank;
+  options.shape = {2};
+  const uint32_t mine[] = {options_.rank, newcomer ? 1u : 0u};
   std::vector<std::byte> result;
   WEIR_RETURN_IF_ERROR(
-      client_.Reduce({reinterpret_cast<const std::byte*>(&rank), sizeof(rank)}, options, result)
+      client_.Reduce({reinterpret_cast<const std::byte*>(mine), sizeof(mine)}, options, result)
           .status());
-  std::vector<uint32_t> ranks(result.size() / sizeof(rank));
-  std::memcpy(ranks.data(), result.data(), ranks.size() * sizeof(rank));
-  return ranks;
+  std::vector<uint32_t> numbers(result.size() / sizeof(uint32_t));
+  std::memcpy(numbers.data(), result.data(), numbers.size() * sizeof(uint32_t));
+  std::vector<Present> all;
+  for (size_t i = 0; i + 1 < numbers.size(); i += 2) {
+    all.push_back({numbers[i], numbers[i + 1] != 0});
+  }
+  return all;
 }
 
 absl::Status ClientCollectives::Run(const CollectiveCall& call, const CollectivePlace& place,

@@ -23,7 +23,8 @@ class ClientCollectives final : public ProcessCollectives {
   ClientCollectives(ParameterClient& client, const Options& options)
       : client_(client), options_(options) {}
 
-  absl::StatusOr<std::vector<uint32_t>> CallRoll(const CollectivePlace& place) override;
+  absl::StatusOr<std::vector<Present>> CallRoll(const CollectivePlace& place,
+                                                bool newcomer) override;
   absl::Status Run(const CollectiveCall& call, const CollectivePlace& place,
                    absl::Span<const std::byte> data, std::vector<std::byte>& result) override;
 

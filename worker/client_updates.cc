@@ -30,6 +30,14 @@ PushOptions ClientUpdates::NextOptions(uint32_t group) {
   return options;
 }
 
+bool ClientUpdates::IsMade(uint32_t group) const {
+  const auto count = [&](const std::map<uint32_t, uint32_t>& updates) {
+    const auto found = updates.find(group);
+    return found == updates.end() ? 0u : found->second;
+  };
+  return count(asked_) < count(made_);
+}
+
 absl::Status ClientUpdates::Update(uint32_t group, absl::Span<const PushItem> gradients,
                                    absl::Span<const PullItem> weights, double weight) {
   const uint32_t asked = ++asked_[group];

@@ -39,6 +39,7 @@ class ClientUpdates final : public GroupUpdates {
   // are not sent again.
   void RepeatStep() { asked_.clear(); }
 
+  bool IsMade(uint32_t group) const override;
   absl::Status Update(uint32_t group, absl::Span<const PushItem> gradients,
                       absl::Span<const PullItem> weights, double weight) override;
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "weir/reduce.h"
 #include "weir/variable.h"
@@ -29,6 +30,12 @@ struct CollectiveCall {
 // 'AllReduce(SUM) "loss" f32[3]': without the weight, so equal for calls that match.
 std::string Describe(const CollectiveCall& call);
 
+// Who answers a roll call: a process.
+struct Present {
+  uint32_t rank = 0;
+  bool newcomer = false;  // its first step of this attempt of the job
+};
+
 // What one replica says to all replicas in sync. Used from the replica's thread, in the same order
 // by all.
 class Collectives {
@@ -40,6 +47,10 @@ class Collectives {
   virtual uint32_t num_replicas_in_sync() const = 0;
   // This replica's place among those in sync, in the order of ids.
   virtual uint32_t index() const = 0;
+
+  // After Assemble, where some processes are newcomers and others not: the lowest replica of those
+  // that are not.
+  virtual absl::optional<uint32_t> elder() const = 0;
 
   // Blocks until all have called, once a step; needs no call before Run. Errors: those of Run.
   virtual absl::Status Assemble() = 0;
@@ -64,9 +75,10 @@ class ProcessCollectives {
  public:
   virtual ~ProcessCollectives() = default;
 
-  // The first collective of a step: the ranks of the processes that take part in it, in order. One
+  // The first collective of a step: the processes that take part in it, in the order of ranks. One
   // that leaves later fails the step.
-  virtual absl::StatusOr<std::vector<uint32_t>> CallRoll(const CollectivePlace& place) = 0;
+  virtual absl::StatusOr<std::vector<Present>> CallRoll(const CollectivePlace& place,
+                                                        bool newcomer) = 0;
 
   // `data`: kGather - the blocks of the process's replicas in the order of ids; else one block,
   // reduced already, `call.weight` being the sum over its replicas. Errors: those of

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "rpc/regime.h"
 #include "worker/data/batch_slices.h"
 
 namespace weir {
@@ -45,11 +46,14 @@ Metrics Means(const Metrics& sums) {
 
 std::vector<PullItem> Evaluation::ToPull(EvaluatedState state) const {
   std::vector<PullItem> items = parts_.runner.Storage();
-  if (state == EvaluatedState::kAggregate) return items;
-  const std::vector<VariableSpec>& variables = parts_.runner.declaration().variables;
+  const Declaration& declaration = parts_.runner.declaration();
+  const bool sync = IsSync(parts_.spec);
   const auto own = [&](const PullItem& item) {
-    const VariableSpec& variable = variables[item.variable];
-    return variable.group == 0 && IsMean(variable);
+    const VariableSpec& variable = declaration.variables[item.variable];
+    if (variable.group == 0) return state == EvaluatedState::kOwnMeans && IsMean(variable);
+    // In step each worker has computed it.
+    const auto& optimizer = declaration.groups[variable.group - 1].optimizer;
+    return sync && std::holds_alternative<Average>(optimizer);
   };
   items.erase(std::remove_if(items.begin(), items.end(), own), items.end());
   return items;

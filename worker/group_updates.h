@@ -15,6 +15,9 @@ class GroupUpdates {
  public:
   virtual ~GroupUpdates() = default;
 
+  // True: the step is repeated, and the group's next update was made before that: it does nothing.
+  virtual bool IsMade(uint32_t) const { return false; }
+
   // One update of an optimizer group (index in the declaration plus one), each of its variables in
   // both lists. `weight`: examples behind the gradients, or what stands for them; with 0 all are
   // absent. Returns with the new weights in `weights`. Errors: those of ParameterClient::PushPull.

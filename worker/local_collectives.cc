@@ -101,6 +101,7 @@ void LocalCollectives::Begin(const Step& step) {
   step_ = step;
   ordinal_ = 0;
   assembled_ = false;
+  elder_.reset();
 }
 
 absl::Status LocalCollectives::Handle::Assemble() {
@@ -114,13 +115,18 @@ absl::Status LocalCollectives::Handle::Assemble() {
 // A roll call, so that all count the same ones: their views may differ when one has just left.
 absl::Status LocalCollectives::AssembleForAll() {
   if (assembled_ || step_.others == nullptr) return absl::OkStatus();
-  WEIR_ASSIGN_OR_RETURN(const std::vector<uint32_t> ranks,
-                        step_.others->CallRoll({step_.step, ordinal_++}));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Present> all,
+                        step_.others->CallRoll({step_.step, ordinal_++}, step_.newcomer));
   const uint32_t rank = step_.first_id / meeting_.replicas();
-  const auto before =
-      std::count_if(ranks.begin(), ranks.end(), [&](uint32_t other) { return other < rank; });
+  const auto before = std::count_if(all.begin(), all.end(),
+                                    [&](const Present& other) { return other.rank < rank; });
   step_.first_index = static_cast<uint32_t>(before) * meeting_.replicas();
-  step_.replicas_in_sync = static_cast<uint32_t>(ranks.size()) * meeting_.replicas();
+  step_.replicas_in_sync = static_cast<uint32_t>(all.size()) * meeting_.replicas();
+  const auto is_new = [](const Present& each) { return each.newcomer; };
+  const auto elder = std::find_if_not(all.begin(), all.end(), is_new);
+  if (elder != all.end() && std::any_of(all.begin(), all.end(), is_new)) {
+    elder_ = elder->rank * meeting_.replicas();
+  }
   assembled_ = true;
   return absl::OkStatus();
 }

@@ -20,6 +20,7 @@ class LocalCollectives {
     uint32_t first_id = 0;     // of this process's replicas
     uint32_t first_index = 0;  // their place among all replicas in sync
     uint32_t replicas_in_sync = 1;
+    bool newcomer = false;                 // the process: its first step of the attempt
     ProcessCollectives* others = nullptr;  // borrowed; nullptr: this process is all there is
   };
 
@@ -39,6 +40,7 @@ class LocalCollectives {
     uint32_t replica_id() const override { return owner_.step_.first_id + replica_; }
     uint32_t num_replicas_in_sync() const override { return owner_.step_.replicas_in_sync; }
     uint32_t index() const override { return owner_.step_.first_index + replica_; }
+    absl::optional<uint32_t> elder() const override { return owner_.elder_; }
     absl::Status Assemble() override;
     absl::Status Run(const CollectiveCall& call, absl::Span<const std::byte> data,
                      std::vector<std::byte>& result) override;
@@ -60,6 +62,7 @@ class LocalCollectives {
   uint32_t ordinal_ = 0;    // of the next collective of the step; touched in meetings only
   bool before_ = false;     // the step that is next
   bool assembled_ = false;  // the others of the step are known
+  absl::optional<uint32_t> elder_;
 };
 
 }  // namespace weir

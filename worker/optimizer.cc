@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/gradient_clip.h"
+#include "worker/local_optimizer.h"
+#include "worker/local_step.h"
 #include "worker/reduction.h"
 #include "worker/replica_parts.h"
 #include "worker/replica_variables.h"
@@ -34,6 +36,7 @@ torch::Tensor Handed(const torch::Tensor& parameter, const std::string& name) {
 struct Brought {
   Gradients gradients;
   double weight;
+  const OptimizerLink* link;
 };
 
 const Brought& At(const void* contribution) {
@@ -98,8 +101,21 @@ void CheckWrapped(const OptimizerLink* link) {
 Optimizer& Optimizer::Clip(const GradientClip& clip) {
   CheckWrapped(link_.get());
   CheckClip(link_->name, clip);
+  if (link_->local != nullptr && clip.push_norm > 0) {
+    throw StepError(absl::InvalidArgumentError(
+        absl::StrCat("optimizer \"", link_->name, "\" is stepped by the replicas on the mean of ",
+                     "all: clip that, by value or global_norm, and not what a process pushes")));
+  }
   if (!link_->clip_is_the_jobs) link_->clip = clip;
   return *this;
+}
+
+torch::optim::Optimizer& Optimizer::local() {
+  CheckWrapped(link_.get());
+  if (link_->local != nullptr) return link_->local->optimizer();
+  throw StepError(absl::FailedPreconditionError(absl::StrCat(
+      "optimizer \"", link_->name, "\" runs on the servers: only one that was given to ",
+      "WrapOptimizer as a whole is here")));
 }
 
 void Optimizer::ZeroGrad() {
@@ -114,17 +130,23 @@ void Optimizer::Step() {
     throw StepError(absl::FailedPreconditionError("Optimizer::Step outside of a step function"));
   }
   step.weight_used = true;
-  Brought brought{{}, step.weight};
+  Brought brought{{}, step.weight, link_.get()};
   for (size_t i = 0; i < link_->parameters.size(); ++i) {
     torch::Tensor& parameter = link_->parameters[i];
     brought.gradients.push_back(Handed(parameter, link_->names[i]));
     parameter.mutable_grad() = torch::Tensor();
   }
-  brought.gradients =
-      ClippedMean(step, link_->name, link_->clip, link_->parameters, std::move(brought.gradients));
+  brought.gradients = link_->local != nullptr
+                          ? GradientsToStepOn(*link_, std::move(brought.gradients))
+                          : ClippedMean(step, link_->name, link_->clip, link_->parameters,
+                                        std::move(brought.gradients));
   const absl::Status status = step.meeting->Meet(
       step.replica, absl::StrCat(link_->name, ".Step()"), &brought,
-      [&](absl::Span<const void* const> contributions) { return Update(*link_, contributions); });
+      [&](absl::Span<const void* const> contributions) {
+        const Brought& first = At(contributions[0]);
+        return first.link->local != nullptr ? StepLocally(*first.link, first.gradients)
+                                            : Update(*first.link, contributions);
+      });
   if (!status.ok()) throw StepError(status);
   // What autocast has made of the old weights.
   if (at::autocast::is_cpu_enabled() || at::autocast::is_enabled()) at::autocast::clear_cache();

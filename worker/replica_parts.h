@@ -20,6 +20,8 @@ struct JobOptimizer {
   std::vector<std::string> no_decay;  // patterns
 };
 
+class LocalOptimizer;
+
 struct OptimizerLink {
   std::string name;
   GradientClip clip;
@@ -29,6 +31,9 @@ struct OptimizerLink {
   std::vector<std::string> names;  // the same
   std::vector<uint32_t> groups;    // the same; indices in the declaration plus one
   StepParts* step = nullptr;       // of the replica, which outlives the link's use
+  // Of an optimizer that the replicas step: that of the process's first one is used.
+  std::shared_ptr<LocalOptimizer> local;  // links are of handles, which users copy
+  std::vector<size_t> kept;               // variables of what it keeps, in the group of all
 };
 
 struct ReplicaParts {
@@ -36,6 +41,7 @@ struct ReplicaParts {
   Options options;
   ExampleShape shape;
   std::map<std::string, JobOptimizer> job_optimizers;  // by name
+  std::string no_local_optimizers;                     // why not; empty: they may be
   StepParts step;
   // Gathered.
   Declaration declaration;

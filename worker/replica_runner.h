@@ -29,6 +29,7 @@ struct ReplicaStep {
   uint32_t first_replica = 0;  // the id of the first one here
   uint32_t first_index = 0;    // its place among the replicas in sync
   uint32_t replicas_in_sync = 1;
+  bool newcomer = false;                 // the process: its first step of the attempt
   ProcessCollectives* others = nullptr;  // nullptr: this process is all there is
 };
 

@@ -134,6 +134,19 @@ void ReplicaVariables::Land(absl::Span<const PullItem> pulled) {
   }
 }
 
+void ReplicaVariables::TakeFromFirst(absl::Span<const size_t> variables) {
+  std::vector<PullItem> items;
+  for (const size_t variable : variables) {
+    const torch::Tensor& tensor = replicas_[0][variable];
+    if (tensor.data_ptr() != landing_[variable].data_ptr()) {
+      const torch::NoGradGuard without_gradients;
+      landing_[variable].copy_(tensor.detach());
+    }
+    items.push_back(StorageOf(variable));
+  }
+  Land(items);
+}
+
 std::vector<PushItem> ReplicaVariables::State() {
   aggregated_.resize(landing_.size());
   std::vector<PushItem> items;

@@ -30,6 +30,10 @@ class ReplicaVariables {
   PullItem StorageOf(size_t variable) const;
   void Land(absl::Span<const PullItem> pulled);
 
+  // The first replica has written to its tensors of these: they become what is in Storage, and
+  // everybody's.
+  void TakeFromFirst(absl::Span<const size_t> variables);
+
   // State, aggregated over the replicas. Valid until the next call.
   std::vector<PushItem> State();
   // Puts every replica's state aside, and back.

@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include "absl/strings/str_cat.h"
+#include "worker/local_step.h"
 
 namespace weir {
 namespace {
@@ -163,6 +164,7 @@ absl::Status TorchReplica::Run(absl::string_view what, const StepFunction& funct
                                const ImageBatch& batch) {
   absl::Status status = CatchErrors(what, [&] {
     StepContext context(parts_.step);
+    if (parts_.step.in_touch) ShareLocalOptimizers(parts_);
     const Bf16 autocast(bf16_);
     output_ = function(*replica_, context, InputsOf(batch, context.device()));
   });

@@ -17,6 +17,7 @@
 #include "worker/data/permutation.h"
 #include "worker/default_generator.h"
 #include "worker/local_collectives.h"
+#include "worker/local_optimizer.h"
 #include "worker/replica_loop.h"
 #include "worker/replica_threads.h"
 #include "worker/replica_variables.h"
@@ -56,6 +57,13 @@ uint32_t GroupsInStep(const v1::JobSpec& spec) {
   return groups > 0 ? static_cast<uint32_t>(groups) : std::max<uint32_t>(1, spec.workers());
 }
 
+// Each replica must have all gradients, so all are waited for.
+std::string WhyNoLocalOptimizers(const v1::JobSpec& spec) {
+  const bool sync = IsSync(spec) || spec.regime().kind() == v1::REGIME_UNSPECIFIED;
+  if (sync && spec.regime().backup_workers() == 0) return "";
+  return absl::StrCat("the job's regime is ", RegimeText(spec));
+}
+
 // The seed of the numbers that StepContext::rng draws: none of the default generator's.
 uint64_t OwnSeed(uint64_t seed, uint64_t replica, uint64_t step) {
   return MixSeed(MixSeed(seed, replica, step), 1, 0);
@@ -66,8 +74,8 @@ Nest CallTrain(Replica& replica, StepContext& context, const Nest& input) {
 }
 
 LocalCollectives::Step CollectivesOf(const ReplicaStep& step) {
-  return {step.step,        step.attempt,          step.first_replica,
-          step.first_index, step.replicas_in_sync, step.others};
+  return {step.step,     step.attempt, step.first_replica, step.first_index, step.replicas_in_sync,
+          step.newcomer, step.others};
 }
 
 class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
@@ -94,6 +102,7 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
     parts.shape.classes = static_cast<int64_t>(options.classes);
     parts.job_optimizers = optimizers;
     parts.step.sync_groups = GroupsInStep(options.spec);
+    parts.no_local_optimizers = WhyNoLocalOptimizers(options.spec);
     for (uint32_t i = 0; i < replicas(); ++i) {
       parts.step.replica = i;
       parts.step.meeting = &meeting_;
@@ -127,7 +136,12 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
   }
 
   std::vector<PullItem> Storage() override { return variables_.Storage(); }
-  void Land(absl::Span<const PullItem> pulled) override { variables_.Land(pulled); }
+  void Land(absl::Span<const PullItem> pulled) override {
+    variables_.Land(pulled);
+    for (const auto& link : replicas_[0]->parts().links) {
+      if (link->local != nullptr) link->local->NoteWritten();
+    }
+  }
   std::vector<PushItem> State() override { return variables_.State(); }
   void KeepState() override { variables_.KeepState(); }
   void RestoreState() override { variables_.RestoreState(); }

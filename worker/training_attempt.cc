@@ -248,6 +248,7 @@ ReplicaStep TrainingAttempt::Place() const {
   place.attempt = info_.attempt;
   place.first_replica = info.rank * replicas;
   place.replicas_in_sync = replicas;
+  place.newcomer = step_ == first_step_;
   const bool in_groups = SyncGroups(parts_.spec) > 0;
   if (!sync_ && !in_groups) return place;
   uint32_t members = 0;

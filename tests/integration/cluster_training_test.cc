@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "rpc/coordinator_client.h"
 #include "tests/support/idx_files.h"
+#include "tests/support/live_servers.h"
 #include "tests/support/process_cluster.h"
 #include "tests/support/relative_distance.h"
 #include "tests/support/saved_checkpoint.h"
@@ -121,21 +121,6 @@ class ClusterTraining : public testing::Test {
     return steps;
   }
 
-  // Until the coordinator knows that so many servers live.
-  void AwaitLiveServers(int count) {
-    WEIR_ASSERT_OK_AND_ASSIGN(
-        const auto coordinator,
-        CoordinatorClient::Create({.address = cluster_->coordinator(), .clock = &Clock::Real()}));
-    const auto come_true = [&] {
-      const auto status = coordinator->Call(&CoordinatorStub::Status, v1::StatusRequest(),
-                                            Clock::Real().Now() + kLong);
-      return status.ok() &&
-             std::count_if(status->servers().begin(), status->servers().end(),
-                           [](const auto& server) { return server.live(); }) == count;
-    };
-    ASSERT_TRUE(cluster_->WaitUntil(come_true, kLong));
-  }
-
   TempFolder folder_;
   std::unique_ptr<ProcessCluster> cluster_;
 };
@@ -220,13 +205,13 @@ TEST_F(ClusterTraining, ACheckpointOfTwoServersIsRestoredBitForBitOnThreeAndOnOn
   // once more at its end.
   const Settings restored = With(settings, "resume=" + two.manifest.id());
   WEIR_ASSERT_OK(cluster_->StartServer(2));
-  AwaitLiveServers(3);
+  AwaitLiveServers(*cluster_, 3, kLong);
   WEIR_ASSERT_OK_AND_ASSIGN(const auto three, Train("job", 1, restored));
   EXPECT_EQ(Difference(BeforeTheLastState(three), two), "");
   EXPECT_EQ(Holders(three), 3);
   WEIR_ASSERT_OK(cluster_->Kill("server-1"));
   WEIR_ASSERT_OK(cluster_->Kill("server-2"));
-  AwaitLiveServers(1);
+  AwaitLiveServers(*cluster_, 1, kLong);
   WEIR_ASSERT_OK_AND_ASSIGN(const auto one, Train("job", 1, restored));
   EXPECT_EQ(Difference(BeforeTheLastState(one), two), "");
   EXPECT_EQ(Holders(one), 1);
@@ -240,7 +225,7 @@ TEST_F(ClusterTraining, AJobThatGoesOnOnOtherServersEqualsOneThatWasNotInterrupt
   WEIR_ASSERT_OK_AND_ASSIGN(const auto half, Train("job", 2, With(settings, "steps=20")));
   EXPECT_EQ(half.manifest.step(), 20u);
   WEIR_ASSERT_OK(cluster_->StartServer(2));
-  AwaitLiveServers(3);
+  AwaitLiveServers(*cluster_, 3, kLong);
   const Settings resumed = With(settings, "resume=latest");
   WEIR_ASSERT_OK_AND_ASSIGN(const auto on_three, Train("job", 2, resumed));
   EXPECT_EQ(Difference(on_three, whole), "");

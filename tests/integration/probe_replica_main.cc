@@ -2,12 +2,14 @@
 // probe-replica: a program of replicas for tests of several processes. What a step does is the
 // model's option `step`.
 #include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
 
 #include <cstdio>
 #include <map>
 #include <stdexcept>
 #include <string>
 
+#include "tests/support/lamb.h"
 #include "weir/run.h"
 
 namespace {
@@ -29,15 +31,16 @@ struct Probe : weir::Replica {
         seldom(context.Add("seldom", Count())),
         first(context.WrapOptimizer("first", often->parameters(), torch::optim::SGDOptions(1))),
         second(context.WrapOptimizer("second", seldom->parameters(), torch::optim::SGDOptions(1))) {
+    if (step != "lamb") return;
+    net = context.Add("net", torch::nn::Linear(64, 4));
+    lamb = context.WrapOptimizer("lamb", std::make_unique<weir::Lamb>(net->parameters()));
   }
 
   weir::Nest Train(weir::StepContext& context, const weir::Nest& batch) override {
     static const std::map<std::string, void (Probe::*)(weir::StepContext&, const weir::Nest&)>
-        kSteps = {{"five-to-one", &Probe::FiveToOne},
-                  {"in-turns", &Probe::InTurns},
-                  {"collectives", &Probe::Collectives},
-                  {"mismatch", &Probe::Mismatch},
-                  {"dropout", &Probe::Dropout}};
+        kSteps = {{"five-to-one", &Probe::FiveToOne},   {"in-turns", &Probe::InTurns},
+                  {"collectives", &Probe::Collectives}, {"mismatch", &Probe::Mismatch},
+                  {"dropout", &Probe::Dropout},         {"lamb", &Probe::OfLamb}};
     (this->*kSteps.at(step))(context, batch);
     return {};
   }
@@ -116,7 +119,25 @@ struct Probe : weir::Replica {
     Update(seldom, second);
   }
 
+  // Each replica sees before its step that the others hold the same weights, bit for bit, and after
+  // it again, when what the optimizer keeps has had its say.
+  void OfLamb(weir::StepContext& context, const weir::Nest& batch) {
+    const auto expect_equal = [&] {
+      const torch::Tensor all = context.AllGather(net->weight.detach(), "weights");
+      Expect(all.eq(all[0]).all().item<bool>(), "all replicas hold the same weights");
+    };
+    expect_equal();
+    const torch::Tensor scores = net(batch["image"].flatten(1));
+    torch::cross_entropy_loss(scores, batch["label"]).backward();
+    lamb.Step();
+    expect_equal();
+    Update(often, first);
+    Update(seldom, second);
+  }
+
   const std::string step;
+  torch::nn::Linear net{nullptr};
+  weir::Optimizer lamb;
   Count often, seldom;
   weir::Optimizer first, second;
 };

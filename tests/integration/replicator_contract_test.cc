@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/integration/meeting_session.h"
 #include "tests/integration/small_training.h"
+#include "tests/support/lamb.h"
 #include "tests/support/relative_distance.h"
 #include "tests/support/status_matchers.h"
 #include "weir/global_batch_norm.h"
@@ -21,7 +22,7 @@ namespace weir {
 namespace {
 
 // Batch norm over replicas, two optimizers of which one steps twice, a loss with a term over all
-// replicas, a frozen parameter, dropout where asked for.
+// replicas, a frozen parameter; where asked for dropout, and a part that a local optimizer trains.
 class Everything final : public Replica {
  public:
   explicit Everything(ReplicaContext& context)
@@ -32,7 +33,12 @@ class Everything final : public Replica {
                        .Clip({0, /*global_norm=*/2, 0})),
         head_sgd_(context.WrapOptimizer("head", head_->parameters(), Options())),
         dropout_(context.options().Get("dropout", 0.0)),
-        in_sync_(context.options().Get("in_sync", int64_t{0})) {}
+        in_sync_(context.options().Get("in_sync", int64_t{0})) {
+    if (!context.options().Get("lamb", false)) return;
+    own_ = context.Add("own", torch::nn::Linear(64, 4));
+    lamb_ = context.WrapOptimizer("lamb", std::make_unique<Lamb>(own_->parameters()));
+    lamb_.Clip({0, /*global_norm=*/2, 0});
+  }
 
   Nest Train(StepContext& context, const Nest& batch) override {
     if (context.num_replicas_in_sync() != in_sync_) {
@@ -48,6 +54,10 @@ class Everything final : public Replica {
     head_sgd_.Step();
     LossOf(head_(code.detach()), batch).backward();
     head_sgd_.Step();
+    if (!own_.is_empty()) {
+      LossOf(own_(batch["image"].flatten(1)), batch).backward();
+      lamb_.Step();
+    }
     return {{"loss", loss.detach()}};
   }
 
@@ -82,6 +92,8 @@ class Everything final : public Replica {
   Optimizer trunk_sgd_, head_sgd_;
   torch::nn::Dropout dropout_;
   const int64_t in_sync_;
+  torch::nn::Linear own_{nullptr};
+  Optimizer lamb_;
 };
 
 struct Shape {
@@ -165,10 +177,15 @@ std::vector<float> TrainInSync(const v1::JobSpec& spec) {
 
 class ReplicatorContract : public testing::TestWithParam<Shape> {};
 
+v1::JobSpec WithLamb(v1::JobSpec spec) {
+  (*spec.mutable_model()->mutable_options())["lamb"] = "true";
+  return spec;
+}
+
 // Steps of 15 examples, the last one of an epoch 5: parts are unequal, and some are empty.
 TEST_P(ReplicatorContract, InSyncEqualsOneReplicaWithTheJoinedBatch) {
-  const std::vector<float> alone = TrainInSync(Job({1, 1}));
-  EXPECT_LE(RelativeDistance(TrainInSync(Job(GetParam())), alone), kEqual);
+  const std::vector<float> alone = TrainInSync(WithLamb(Job({1, 1})));
+  EXPECT_LE(RelativeDistance(TrainInSync(WithLamb(Job(GetParam()))), alone), kEqual);
   // The comparison can fail.
   EXPECT_GT(RelativeDistance(TrainInSync(Job({1, 1}, 14)), alone), 1e-3);
 }
@@ -178,7 +195,7 @@ TEST_P(ReplicatorContract, InSyncEqualsOneReplicaWithTheJoinedBatch) {
 class ReplicatorContractOfOneProcess : public ReplicatorContract {};
 
 TEST_P(ReplicatorContractOfOneProcess, DeterministicIsTwiceTheSameBitForBit) {
-  v1::JobSpec spec = Job(GetParam());
+  v1::JobSpec spec = WithLamb(Job(GetParam()));
   spec.set_deterministic(true);
   (*spec.mutable_model()->mutable_options())["dropout"] = "0.25";
   const std::vector<float> first = TrainInSync(spec);

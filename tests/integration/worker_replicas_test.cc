@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/support/idx_files.h"
+#include "tests/support/live_servers.h"
 #include "tests/support/process_cluster.h"
 #include "tests/support/saved_checkpoint.h"
 #include "tests/support/status_matchers.h"
@@ -86,6 +87,10 @@ class WorkerReplicas : public testing::Test {
     };
     ASSERT_TRUE(cluster_->WaitUntil(stepped, kLong)) << cluster_->Output(name);
   }
+
+  absl::StatusOr<SavedCheckpoint> TrainedWithLamb(const std::string& job,
+                                                  std::vector<std::string> settings);
+  void TrainWhileOneDiesAndOneComes(const std::string& step);
 
   TempFolder folder_;
   std::unique_ptr<ProcessCluster> cluster_;
@@ -182,24 +187,58 @@ TEST_F(WorkerReplicas, DeterministicOnesAreEqualBitForBitInOneProcessAndInTwo) {
   EXPECT_NE(trained("other", 2, 8), one_process);
 }
 
+// What a job of two workers with a local optimizer saves.
+absl::StatusOr<SavedCheckpoint> WorkerReplicas::TrainedWithLamb(const std::string& job,
+                                                                std::vector<std::string> settings) {
+  settings.insert(settings.end(), {"name=" + job, "model.options.step=lamb", "deterministic=true"});
+  for (const char* name : {"a", "b"}) StartWorker(name, settings);
+  for (const char* name : {"a", "b"}) AwaitSuccess(name);
+  return ReadSavedCheckpoint(folder_ / "coordinator", job);
+}
+
+TEST_F(WorkerReplicas, WithALocalOptimizerThatGoOnOnOtherServersEqualThoseThatWereNotInterrupted) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto whole, TrainedWithLamb("whole", {"epochs=4"}));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto half, TrainedWithLamb("job", {"epochs=2"}));
+  EXPECT_EQ(half.manifest.step(), 16u);
+  EXPECT_EQ(half.manifest.parts_size(), 2);
+  WEIR_ASSERT_OK(cluster_->StartServer(2));
+  AwaitLiveServers(*cluster_, 3, kLong);
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto on_three,
+                            TrainedWithLamb("job", {"epochs=4", "resume=latest"}));
+  EXPECT_EQ(on_three.manifest.parts_size(), 3);
+  EXPECT_EQ(Difference(on_three, whole), "");
+  EXPECT_NE(on_three.variables.at("lamb/state/net/weight/mean").weights,
+            half.variables.at("lamb/state/net/weight/mean").weights);
+}
+
 // The one that stays is in the middle of a step, and goes on without the other; who comes in its
 // place is one of them again.
-TEST_F(WorkerReplicas, OneThatDiesIsLeftOutAndOneThatComesIsTakenIn) {
+void WorkerReplicas::TrainWhileOneDiesAndOneComes(const std::string& step) {
   const std::vector<std::string> settings = {"min_workers=1", "epochs=100000", "log_every=1",
-                                             "model.options.step=collectives"};
+                                             "model.options.step=" + step};
   for (const char* name : {"a", "b"}) {
     StartWorker(name, settings);
     WEIR_ASSERT_OK(cluster_->WaitForLine(name, "samples/s", kLong));
   }
   WEIR_ASSERT_OK(cluster_->WaitForLine("a", "samples/s", kLong));
-  WEIR_ASSERT_OK(cluster_->Kill("b"));
-  AwaitAnotherStep("a");
+  // The lowest rank, which speaks for all where one does.
+  WEIR_ASSERT_OK(cluster_->Kill("a"));
+  AwaitAnotherStep("b");
   StartWorker("c", settings);
   WEIR_ASSERT_OK(cluster_->WaitForLine("c", "samples/s", kLong));
-  AwaitAnotherStep("a");
+  AwaitAnotherStep("b");
   WEIR_ASSERT_OK(cluster_->StartProgram(
       "stop", "weir", {"stop", "probe", "--coordinator", cluster_->coordinator()}));
-  for (const char* name : {"stop", "a", "c"}) AwaitSuccess(name);
+  for (const char* name : {"stop", "b", "c"}) AwaitSuccess(name);
+}
+
+TEST_F(WorkerReplicas, OneThatDiesIsLeftOutAndOneThatComesIsTakenIn) {
+  TrainWhileOneDiesAndOneComes("collectives");
+}
+
+// Each of their steps begins and ends with a look at the others' weights.
+TEST_F(WorkerReplicas, WithALocalOptimizerStayEqualWhileOneDiesAndOneComes) {
+  TrainWhileOneDiesAndOneComes("lamb");
 }
 
 }  // namespace

@@ -50,11 +50,13 @@ Reduced Reduce(Collectives& collectives, const CollectiveCall& call,
 // Doubles what it is given, and writes down how it was called.
 class Twice final : public ProcessCollectives {
  public:
-  absl::StatusOr<std::vector<uint32_t>> CallRoll(const CollectivePlace& place) override {
+  absl::StatusOr<std::vector<Present>> CallRoll(const CollectivePlace& place,
+                                                bool newcomer) override {
+    newcomers.push_back(newcomer);
     EXPECT_EQ(place.step, 17u);
     ordinals.push_back(place.ordinal);
     if (!status.ok()) return status;
-    return ranks;
+    return all;
   }
   absl::Status Run(const CollectiveCall& call, const CollectivePlace& place,
                    absl::Span<const std::byte> data, std::vector<std::byte>& result) override {
@@ -65,7 +67,8 @@ class Twice final : public ProcessCollectives {
     result.insert(result.end(), data.begin(), data.end());
     return status;
   }
-  std::vector<uint32_t> ranks = {0, 2};
+  std::vector<Present> all = {{0, false}, {2, false}};
+  std::vector<bool> newcomers;
   std::vector<double> weights;
   std::vector<uint32_t> ordinals;
   absl::Status status;
@@ -83,9 +86,9 @@ class LocalCollectivesTest : public testing::Test {
   absl::Status Step(const std::function<absl::Status(uint32_t, Collectives&)>& replica) {
     meeting_.Begin(17, 6);
     if (before_the_step_) {
-      collectives_.BeginBefore({17, attempt_, 6, 0, kReplicas, others_});
+      collectives_.BeginBefore({17, attempt_, 6, 0, kReplicas, newcomer_, others_});
     } else {
-      collectives_.BeginStep({17, attempt_, 6, first_index_, in_sync_, others_});
+      collectives_.BeginStep({17, attempt_, 6, first_index_, in_sync_, newcomer_, others_});
     }
     std::vector<std::thread> threads;
     for (uint32_t i = 0; i < kReplicas; ++i) {
@@ -116,6 +119,7 @@ class LocalCollectivesTest : public testing::Test {
 
   ReplicaMeeting meeting_;
   LocalCollectives collectives_{meeting_};
+  bool newcomer_ = false;
   ProcessCollectives* others_ = nullptr;
   bool before_the_step_ = false;
   uint32_t in_sync_ = kReplicas;
@@ -289,6 +293,27 @@ TEST_F(LocalCollectivesTest, AReplicaThatEndsItsStepReleasesTheOthersAndIsNamed)
   EXPECT_THAT(status, HasStatus(absl::StatusCode::kInvalidArgument,
                                 AllOf(HasSubstr("replica 8 has ended its step, but replica "),
                                       HasSubstr("calls AllReduce(SUM) \"loss\" f32[1]"))));
+}
+
+TEST_F(LocalCollectivesTest, TheElderIsTheLowestReplicaOfThoseWhoAreNotNew) {
+  Twice twice;
+  others_ = &twice;
+  newcomer_ = true;
+  const auto elder = [&](const std::vector<Present>& all) {
+    twice.all = all;
+    std::vector<absl::optional<uint32_t>> elders(kReplicas);
+    WEIR_EXPECT_OK(Step([&](uint32_t i, Collectives& collectives) {
+      const absl::Status status = collectives.Assemble();
+      elders[i] = collectives.elder();
+      return status;
+    }));
+    EXPECT_THAT(elders, Each(elders[0]));
+    return elders[0];
+  };
+  EXPECT_EQ(elder({{0, true}, {1, false}, {2, true}, {3, false}}), absl::optional<uint32_t>(3));
+  EXPECT_EQ(elder({{0, true}, {2, true}}), absl::nullopt);
+  EXPECT_EQ(elder({{0, false}, {2, false}}), absl::nullopt);
+  EXPECT_THAT(twice.newcomers, ElementsAre(true, true, true));
 }
 
 TEST_F(LocalCollectivesTest, AReplicaThatFailsReleasesTheOthersWithItsError) {

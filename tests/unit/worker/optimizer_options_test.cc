@@ -9,7 +9,10 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <functional>
+#include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 #include "weir/replicator.h"
 #include "worker/torch_runner.h"
@@ -17,19 +20,19 @@
 namespace weir {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // m/fc.weight, m/fc.bias, m/bn.weight, m/bn.bias, and what batch norm tracks.
 class Net final : public Replica {
  public:
-  Net(ReplicaContext& context, const GradientClip& clip)
+  using Wrap = std::function<Optimizer(ReplicaContext&, torch::nn::Sequential&)>;
+
+  Net(ReplicaContext& context, const Wrap& wrap)
       : net_(context.Add("m", torch::nn::Sequential({{"fc", torch::nn::Linear(16, 3)},
                                                      {"bn", torch::nn::BatchNorm1d(3)}}))),
-        sgd_(context
-                 .WrapOptimizer("sgd", net_->parameters(),
-                                torch::optim::SGDOptions(0.1).weight_decay(0.5))
-                 .Clip(clip)) {}
+        sgd_(wrap(context, net_)) {}
   Nest Train(StepContext&, const Nest& batch) override {
     const torch::Tensor output = net_->forward(batch["image"].flatten(1));
     (output - 3).square().sum().backward();
@@ -44,12 +47,30 @@ class Net final : public Replica {
 
 using Settings = std::map<std::string, v1::Optimizer>;
 
+Net::Wrap AllAlike(const GradientClip& clip = {}) {
+  return [clip](ReplicaContext& context, torch::nn::Sequential& net) {
+    const auto options = torch::optim::SGDOptions(0.1).weight_decay(0.5);
+    return context.WrapOptimizer("sgd", net->parameters(), options).Clip(clip);
+  };
+}
+
+// Batch norm's have options of their own.
+Net::Wrap InTwoGroups(const std::shared_ptr<torch::optim::OptimizerOptions>& own) {
+  return [own](ReplicaContext& context, torch::nn::Sequential& net) {
+    using Group = torch::optim::OptimizerParamGroup;
+    const ReplicaContext::ParamGroups groups = {Group(net->ptr(0)->parameters()),
+                                                Group(net->ptr(1)->parameters(), own->clone())};
+    const auto options = torch::optim::SGDOptions(0.1).weight_decay(0.5);
+    return context.WrapOptimizer("sgd", groups, options);
+  };
+}
+
 absl::StatusOr<std::unique_ptr<ReplicaRunner>> Create(const Settings& settings,
-                                                      const GradientClip& clip = {}) {
+                                                      const Net::Wrap& wrap = AllAlike()) {
   ModelRegistry models;
   models.Add(
       "net",
-      {[clip](ReplicaContext& context) { return std::make_unique<Net>(context, clip); }, nullptr});
+      {[wrap](ReplicaContext& context) { return std::make_unique<Net>(context, wrap); }, nullptr});
   TorchRunnerOptions options;
   options.spec.mutable_model()->set_builtin("net");
   options.spec.set_seed(7);
@@ -98,7 +119,7 @@ class Pushes final : public GroupUpdates {
 };
 
 double NormOfAPush(const Settings& settings, const GradientClip& clip) {
-  const auto runner = Create(settings, clip);
+  const auto runner = Create(settings, AllAlike(clip));
   EXPECT_THAT(runner, IsOk());
   Pushes pushes;
   WEIR_EXPECT_OK((*runner)->Train(ReplicaStep(), {Images()}, pushes));
@@ -133,6 +154,42 @@ TEST(OptimizerOptions, ThatDoNotDecayAreAGroupOfTheirOwn) {
   WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {Images()}, pushes));
   EXPECT_THAT(pushes.variables[1], ElementsAre(0));
   EXPECT_THAT(pushes.variables[2], ElementsAre(1, 2, 3));
+}
+
+std::string TextOf(const OptimizerGroup& group) {
+  return absl::StrCat(group.name, ": ", group.learning_rate.base, ", ",
+                      std::get<Sgd>(group.optimizer).weight_decay);
+}
+
+TEST(OptimizerOptions, OfAParameterGroupAreItsOwnAndComeBeforeTheJobs) {
+  const auto own = std::make_shared<torch::optim::SGDOptions>(0.01);
+  own->weight_decay(0.125);
+  const auto declared = [&](const Settings& settings) {
+    const auto runner = Create(settings, InTwoGroups(own));
+    EXPECT_THAT(runner, IsOk());
+    std::vector<std::string> groups;
+    for (const OptimizerGroup& group : (*runner)->declaration().groups) {
+      groups.push_back(TextOf(group));
+    }
+    for (const VariableSpec& variable : (*runner)->declaration().variables) {
+      if (variable.group == 0) continue;
+      groups.push_back(absl::StrCat(variable.name, " ", variable.group));
+    }
+    return groups;
+  };
+  EXPECT_THAT(declared({}), ElementsAre("sgd: 0.1, 0.5", "sgd/1: 0.01, 0.125", "m/fc.weight 1",
+                                        "m/fc.bias 1", "m/bn.weight 2", "m/bn.bias 2"));
+  EXPECT_THAT(declared({{"sgd", FromJob({"bias"})}}),
+              ElementsAre("sgd: 0.2, 0.25", "sgd/no_decay: 0.2, 0", "sgd/1: 0.01, 0.125",
+                          "sgd/1/no_decay: 0.01, 0", "m/fc.weight 1", "m/fc.bias 2",
+                          "m/bn.weight 3", "m/bn.bias 4"));
+}
+
+TEST(OptimizerOptions, OfAParameterGroupAreRefusedWhereTheyAreOfAnotherClass) {
+  const auto adam = std::make_shared<torch::optim::AdamOptions>(0.01);
+  EXPECT_THAT(Create({}, InTwoGroups(adam)).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument,
+                        AllOf(HasSubstr("optimizer \"sgd\""), HasSubstr("parameter group 1"))));
 }
 
 TEST(OptimizerOptions, NameOnlyWhatThereIs) {

@@ -5,6 +5,10 @@
 #include <memory>
 #include <utility>
 
+namespace torch::optim {
+class Optimizer;
+}  // namespace torch::optim
+
 namespace weir {
 
 struct OptimizerLink;
@@ -19,8 +23,8 @@ struct GradientClip {
   double push_norm = 0;    // the same, of what the process pushes
 };
 
-// A wrapped optimizer: its parameters are here, its rule and its slots are on the servers. A
-// handle, cheap to copy. Used from its replica's thread.
+// A wrapped optimizer: its parameters are here, its rule and its slots are on the servers, or, of a
+// local optimizer, here as well. A handle, cheap to copy. Used from its replica's thread.
 class Optimizer {
  public:
   Optimizer() = default;
@@ -30,6 +34,10 @@ class Optimizer {
   // says comes before it. The same on every replica. Throws StepError: InvalidArgument - a limit
   // that is negative or no number, or more than one.
   Optimizer& Clip(const GradientClip& clip);
+
+  // The one that WrapOptimizer was given as a whole: to read it, or to set its rate, on every
+  // replica alike. Throws StepError: FailedPrecondition - it runs on the servers.
+  torch::optim::Optimizer& local();
 
   // Forgets the gradients of its parameters.
   void ZeroGrad();

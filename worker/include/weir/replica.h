@@ -66,6 +66,27 @@ class ReplicaContext {
                           const torch::optim::AdagradOptions& options);
   Optimizer WrapOptimizer(const std::string& name, const std::vector<torch::Tensor>& parameters,
                           const torch::optim::RMSpropOptions& options);
+  // Groups of parameters: those with options of their own, of the same class, have these, whatever
+  // the job file says; the others have `options`, or what the job file says.
+  using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
+  Optimizer WrapOptimizer(const std::string& name, const ParamGroups& groups,
+                          const torch::optim::SGDOptions& options);
+  Optimizer WrapOptimizer(const std::string& name, const ParamGroups& groups,
+                          const torch::optim::AdamOptions& options);
+  Optimizer WrapOptimizer(const std::string& name, const ParamGroups& groups,
+                          const torch::optim::AdamWOptions& options);
+  Optimizer WrapOptimizer(const std::string& name, const ParamGroups& groups,
+                          const torch::optim::AdagradOptions& options);
+  Optimizer WrapOptimizer(const std::string& name, const ParamGroups& groups,
+                          const torch::optim::RMSpropOptions& options);
+  // A local optimizer: of any class, stepped by every worker on the same mean of all gradients. In
+  // `sync` only. What it keeps for its parameters is saved with the job, its options are not: a
+  // rate that changes is to be a function of the step. It makes one step on gradients of zero here,
+  // which is undone. Throws StepError: InvalidArgument - besides: another regime, or
+  // backup_workers; the job file names it; it wants a closure; what it keeps does not serialise as
+  // tensors and numbers.
+  Optimizer WrapOptimizer(const std::string& name,
+                          std::unique_ptr<torch::optim::Optimizer> optimizer);
   // With the one optimizer that the job file names: how the built-in models train.
   // Throws StepError: InvalidArgument - the job has none or several.
   Optimizer WrapJobOptimizer(const std::vector<torch::Tensor>& parameters);
