@@ -38,26 +38,68 @@ bool ClientUpdates::IsMade(uint32_t group) const {
   return count(asked_) < count(made_);
 }
 
-absl::Status ClientUpdates::Update(uint32_t group, absl::Span<const PushItem> gradients,
-                                   absl::Span<const PullItem> weights, double weight) {
-  const uint32_t asked = ++asked_[group];
-  if (asked <= made_[group]) return absl::OkStatus();  // the weights are there
+PushOptions ClientUpdates::OptionsOf(uint32_t group, double weight) {
   PushOptions options = NextOptions(group);
   options.weight = weight / full_weight_;
   options.examples = place_.examples;
   options.consumed = place_.consumed;
-  WEIR_ASSIGN_OR_RETURN(const PushStats stats, client_.PushPull(gradients, weights, options));
-  made_[group] = asked;
-  ++total_;
-  several_in_a_step_ |= asked > 1;
-  updated_in_[group] = place_.step + 1;
-  staleness_ = stats.staleness;
-  if (stats.late) {
-    ++late_pushes_;
-    next_step_ = std::max(next_step_, stats.next_step);
-    group_steps_[group] = std::max(group_steps_[group], stats.next_group_step);
-  }
+  return options;
+}
+
+absl::Status ClientUpdates::Update(uint32_t group, absl::Span<const PushItem> gradients,
+                                   absl::Span<const PullItem> weights, double weight) {
+  const bool made = IsMade(group);
+  ++asked_[group];
+  if (made) return absl::OkStatus();  // the weights are there
+  WEIR_ASSIGN_OR_RETURN(const PushStats stats,
+                        client_.PushPull(gradients, weights, OptionsOf(group, weight)));
+  CountMade(group);
+  Note(group, stats);
   return absl::OkStatus();
+}
+
+void ClientUpdates::CountMade(uint32_t group) {
+  made_[group] = asked_[group];
+  ++total_;
+  several_in_a_step_ |= asked_[group] > 1;
+  updated_in_[group] = place_.step + 1;
+}
+
+void ClientUpdates::Note(uint32_t group, const PushStats& stats) {
+  staleness_ = stats.staleness;
+  if (!stats.late) return;
+  ++late_pushes_;
+  next_step_ = std::max(next_step_, stats.next_step);
+  group_steps_[group] = std::max(group_steps_[group], stats.next_group_step);
+}
+
+class ClientUpdates::Started final : public PendingUpdate {
+ public:
+  Started(ClientUpdates& owner, uint32_t group, std::unique_ptr<PendingPush> push)
+      : owner_(owner), group_(group), push_(std::move(push)) {}
+  absl::Status Wait() override {
+    WEIR_ASSIGN_OR_RETURN(const PushStats stats, push_->Wait());
+    owner_.Note(group_, stats);
+    return absl::OkStatus();
+  }
+
+ private:
+  ClientUpdates& owner_;
+  const uint32_t group_;
+  const std::unique_ptr<PendingPush> push_;
+};
+
+std::unique_ptr<PendingUpdate> ClientUpdates::StartUpdate(uint32_t group,
+                                                          absl::Span<const PushItem> gradients,
+                                                          absl::Span<const PullItem> weights,
+                                                          double weight) {
+  const bool made = IsMade(group);
+  ++asked_[group];
+  if (made) return nullptr;
+  auto push = client_.StartPushPull(gradients, weights, OptionsOf(group, weight));
+  // A step that is repeated does not send it again, whatever becomes of it.
+  CountMade(group);
+  return std::make_unique<Started>(*this, group, std::move(push));
 }
 
 bool ClientUpdates::ShowTheEndOfStepBefore(uint64_t step, size_t groups) const {

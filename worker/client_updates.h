@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -42,6 +43,9 @@ class ClientUpdates final : public GroupUpdates {
   bool IsMade(uint32_t group) const override;
   absl::Status Update(uint32_t group, absl::Span<const PushItem> gradients,
                       absl::Span<const PullItem> weights, double weight) override;
+  std::unique_ptr<PendingUpdate> StartUpdate(uint32_t group, absl::Span<const PushItem> gradients,
+                                             absl::Span<const PullItem> weights,
+                                             double weight) override;
 
   // State variables: kept by the servers, aggregated over the workers.
   absl::Status PushState(absl::Span<const PushItem> state, uint64_t step);
@@ -65,7 +69,13 @@ class ClientUpdates final : public GroupUpdates {
   uint64_t staleness() const { return staleness_; }
 
  private:
+  class Started;
+
   PushOptions NextOptions(uint32_t group);
+  // Of the step's next update.
+  PushOptions OptionsOf(uint32_t group, double weight);
+  void CountMade(uint32_t group);
+  void Note(uint32_t group, const PushStats& stats);
 
   ParameterClient& client_;
   std::vector<uint64_t> group_steps_;

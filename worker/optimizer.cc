@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/deferred_updates.h"
 #include "worker/gradient_clip.h"
 #include "worker/local_optimizer.h"
 #include "worker/local_step.h"
@@ -62,7 +63,8 @@ torch::Tensor MeanOf(absl::Span<const void* const> contributions, size_t paramet
 
 // One group of the optimizer's.
 absl::Status UpdateGroup(const OptimizerLink& link, uint32_t group, const Gradients& gradients,
-                         double weight) {
+                         double weight, StepTiming timing) {
+  const StepParts& step = *link.step;
   std::vector<PushItem> pushed;
   std::vector<PullItem> pulled;
   for (size_t i = 0; i < link.parameters.size(); ++i) {
@@ -70,22 +72,28 @@ absl::Status UpdateGroup(const OptimizerLink& link, uint32_t group, const Gradie
     const bool present = gradients[i].defined();
     pushed.push_back({link.variables[i], present ? gradients[i].data_ptr() : nullptr,
                       present ? gradients[i].nbytes() : 0});
-    pulled.push_back(link.step->variables->StorageOf(link.variables[i]));
+    pulled.push_back(step.variables->StorageOf(link.variables[i]));
   }
-  const absl::Status status = link.step->updates->Update(group, pushed, pulled, weight);
-  if (status.ok()) link.step->variables->Land(pulled);
-  return status;
+  WEIR_RETURN_IF_ERROR(step.deferred->Settle(group));
+  if (timing == kDeferred) {
+    step.deferred->Start(*step.updates, group, pushed, gradients, weight);
+    return absl::OkStatus();
+  }
+  WEIR_RETURN_IF_ERROR(step.updates->Update(group, pushed, pulled, weight));
+  step.variables->Land(pulled);
+  return absl::OkStatus();
 }
 
 // For all replicas of the process, which wait.
-absl::Status Update(const OptimizerLink& link, absl::Span<const void* const> contributions) {
+absl::Status Update(const OptimizerLink& link, absl::Span<const void* const> contributions,
+                    StepTiming timing) {
   Gradients gradients;  // hold the bytes until the pushes are acknowledged
   for (size_t i = 0; i < link.parameters.size(); ++i) gradients.push_back(MeanOf(contributions, i));
   if (link.clip.push_norm > 0) ClipNorm(link.clip.push_norm, gradients);
   double weight = 0;
   for (const void* each : contributions) weight += At(each).weight;
   for (const uint32_t group : std::set<uint32_t>(link.groups.begin(), link.groups.end())) {
-    WEIR_RETURN_IF_ERROR(UpdateGroup(link, group, gradients, weight));
+    WEIR_RETURN_IF_ERROR(UpdateGroup(link, group, gradients, weight, timing));
   }
   return absl::OkStatus();
 }
@@ -123,9 +131,24 @@ void Optimizer::ZeroGrad() {
   for (torch::Tensor& parameter : link_->parameters) parameter.mutable_grad() = torch::Tensor();
 }
 
-void Optimizer::Step() {
+void Optimizer::Minimize(const torch::Tensor& loss) {
+  CheckWrapped(link_.get());
+  ZeroGrad();
+  if (!link_->parameters.empty()) {
+    loss.backward({}, /*retain_graph=*/c10::nullopt, /*create_graph=*/false,
+                  at::TensorList(link_->parameters));
+  }
+  Step(link_->local != nullptr ? kAtOnce : kDeferred);
+}
+
+void Optimizer::Step(StepTiming timing) {
   CheckWrapped(link_.get());
   StepParts& step = *link_->step;
+  if (timing == kDeferred && link_->local != nullptr) {
+    throw StepError(absl::InvalidArgumentError(absl::StrCat(
+        "optimizer \"", link_->name, "\" is stepped by the replicas: there are no weights to wait ",
+        "for later; call Step() or Minimize()")));
+  }
   if (step.updates == nullptr) {
     throw StepError(absl::FailedPreconditionError("Optimizer::Step outside of a step function"));
   }
@@ -141,13 +164,14 @@ void Optimizer::Step() {
                           : ClippedMean(step, link_->name, link_->clip, link_->parameters,
                                         std::move(brought.gradients));
   const absl::Status status = step.meeting->Meet(
-      step.replica, absl::StrCat(link_->name, ".Step()"), &brought,
-      [&](absl::Span<const void* const> contributions) {
+      step.replica, absl::StrCat(link_->name, timing == kDeferred ? ".Step(kDeferred)" : ".Step()"),
+      &brought, [&](absl::Span<const void* const> contributions) {
         const Brought& first = At(contributions[0]);
         return first.link->local != nullptr ? StepLocally(*first.link, first.gradients)
-                                            : Update(*first.link, contributions);
+                                            : Update(*first.link, contributions, timing);
       });
   if (!status.ok()) throw StepError(status);
+  link_->stepped = step.step + 1;
   // What autocast has made of the old weights.
   if (at::autocast::is_cpu_enabled() || at::autocast::is_enabled()) at::autocast::clear_cache();
 }

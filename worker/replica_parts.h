@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weir/replica.h"
@@ -31,9 +32,20 @@ struct OptimizerLink {
   std::vector<std::string> names;  // the same
   std::vector<uint32_t> groups;    // the same; indices in the declaration plus one
   StepParts* step = nullptr;       // of the replica, which outlives the link's use
+  uint64_t stepped = 0;            // one more than the step of its last update
   // Of an optimizer that the replicas step: that of the process's first one is used.
   std::shared_ptr<LocalOptimizer> local;  // links are of handles, which users copy
   std::vector<size_t> kept;               // variables of what it keeps, in the group of all
+};
+
+// A module that follows another one.
+struct TargetLink {
+  std::string name;
+  uint32_t group = 0;  // index in the declaration plus one
+  uint64_t every = 0;  // steps; 0: with every step of an optimizer of the source's
+  std::vector<size_t> variables;
+  std::vector<size_t> sources;                                   // of each variable
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers;  // its own, the source's
 };
 
 struct ReplicaParts {
@@ -48,6 +60,7 @@ struct ReplicaParts {
   std::vector<torch::Tensor> tensors;  // by variable
   std::map<std::string, std::shared_ptr<torch::nn::Module>> modules;
   std::vector<std::shared_ptr<OptimizerLink>> links;
+  std::vector<TargetLink> targets;
 };
 
 }  // namespace weir

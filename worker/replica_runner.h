@@ -63,6 +63,10 @@ class ReplicaRunner {
                                         absl::Span<const ImageBatch> batches,
                                         GroupUpdates& updates) = 0;
 
+  // Waits for the weights of updates that steps have not waited for, and lands them: before anybody
+  // looks at weights. Train and the end of Loop do so by themselves. Errors: those of `updates`.
+  virtual absl::Status Settle() { return absl::OkStatus(); }
+
   // The model's own loop over its steps, or Train over and over. Errors of steps are theirs to
   // keep; Internal - the loop threw, with its message.
   virtual absl::Status Loop(TrainingSteps& steps) = 0;

@@ -13,6 +13,7 @@
 
 namespace weir {
 
+class DeferredUpdates;
 class ReplicaVariables;
 
 // What a replica's StepContext and Optimizers work with. All borrowed. Used from the replica's
@@ -23,6 +24,7 @@ struct StepParts {
   ReplicaMeeting* meeting = nullptr;
   Collectives* collectives = nullptr;
   ReplicaVariables* variables = nullptr;
+  DeferredUpdates* deferred = nullptr;
   at::Generator rng;
   DeviceMap devices;
   uint32_t sync_groups = 1;

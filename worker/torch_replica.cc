@@ -4,8 +4,11 @@
 #include <ATen/autocast_mode.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "worker/local_step.h"
+#include "worker/target.h"
 
 namespace weir {
 namespace {
@@ -49,7 +52,12 @@ Nest InputsOf(const ImageBatch& batch, torch::Device device) {
 }
 
 void SetTraining(const ReplicaParts& parts, bool training) {
-  for (const auto& [name, module] : parts.modules) module->train(training);
+  for (const auto& [name, module] : parts.modules) {
+    const bool follows =
+        std::any_of(parts.targets.begin(), parts.targets.end(),
+                    [&name = name](const TargetLink& target) { return target.name == name; });
+    module->train(training && !follows);
+  }
 }
 
 }  // namespace
@@ -112,6 +120,7 @@ void TorchReplica::Destroy() {
   parts_.tensors.clear();
   parts_.modules.clear();
   parts_.links.clear();
+  parts_.targets.clear();
 }
 
 absl::Status TorchReplica::Train(const StepFunction& function, const Step& step,
@@ -122,7 +131,8 @@ absl::Status TorchReplica::Train(const StepFunction& function, const Step& step,
   parts.updates = step.updates;
   parts.rng.set_current_seed(step.seed);
   SetTraining(parts_, true);
-  const absl::Status status = Run("training step", function, batch);
+  absl::Status status = Run("training step", function, batch);
+  if (status.ok()) status = CatchErrors("targets", [&] { UpdateTargets(parts_); });
   parts.in_touch = false;
   parts.updates = nullptr;
   return status;

@@ -16,6 +16,7 @@
 #include "weir/replicator.h"
 #include "worker/data/permutation.h"
 #include "worker/default_generator.h"
+#include "worker/deferred_updates.h"
 #include "worker/local_collectives.h"
 #include "worker/local_optimizer.h"
 #include "worker/replica_loop.h"
@@ -108,6 +109,7 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
       parts.step.meeting = &meeting_;
       parts.step.collectives = &collectives_.of(i);
       parts.step.variables = &variables_;
+      parts.step.deferred = &deferred_;
       parts.step.rng = at::detail::createCPUGenerator();
       replicas_.push_back(
           std::make_unique<TorchReplica>(parts, options.spec.precision() == "bf16"));
@@ -122,6 +124,8 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
 
   uint32_t replicas() const override { return threads_.size(); }
   const Declaration& declaration() const override { return variables_.declaration(); }
+
+  absl::Status Settle() override { return deferred_.Settle(); }
 
   absl::Status Reset() override {
     variables_.Clear();
@@ -152,6 +156,7 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
       return absl::InvalidArgumentError(
           absl::StrCat(batches.size(), " batches for ", replicas(), " replicas"));
     }
+    WEIR_RETURN_IF_ERROR(Settle());
     meeting_.Begin(step.step, step.first_replica);
     collectives_.BeginStep(CollectivesOf(step));
     generator_.Begin(seed_, step.first_replica, step.step);
@@ -172,11 +177,12 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
 
   absl::Status Loop(TrainingSteps& steps) override {
     steps_ = &steps;
-    const absl::Status status = CatchErrors("the model's Loop", [&] {
+    absl::Status status = CatchErrors("the model's Loop", [&] {
       if (class_.loop) return class_.loop(*this);
       Replicator<Replica> replicator(*this);
       while (replicator.Next()) replicator.Log(replicator.Run(&Replica::Train));
     });
+    status.Update(Settle());
     steps_ = nullptr;
     function_ = CallTrain;
     return status;
@@ -277,6 +283,7 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
   ReplicaMeeting meeting_;
   LocalCollectives collectives_;
   ReplicaVariables variables_;
+  DeferredUpdates deferred_{variables_};
   std::vector<std::unique_ptr<TorchReplica>> replicas_;
   std::vector<absl::Status> evaluated_;  // by replica
   TorchReplica::StepFunction function_ = CallTrain;

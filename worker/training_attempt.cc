@@ -152,6 +152,7 @@ absl::Status TrainingAttempt::Fetch() {
 }
 
 absl::Status TrainingAttempt::EndOfData() {
+  WEIR_RETURN_IF_ERROR(parts_.runner.Settle());
   if (!bounded_) return absl::OkStatus();
   return updates_.Finish(static_cast<uint32_t>(parts_.runner.declaration().groups.size()));
 }
@@ -159,6 +160,7 @@ absl::Status TrainingAttempt::EndOfData() {
 // Bounded staleness: there is no data now, but the others may wait for this worker's steps.
 absl::Status TrainingAttempt::StepWithoutExamples(const FeedItem& item) {
   LogStep();
+  WEIR_RETURN_IF_ERROR(parts_.runner.Settle());
   BeginStep(item);
   const auto groups = static_cast<uint32_t>(parts_.runner.declaration().groups.size());
   for (uint32_t group = 1; group <= groups; ++group) {
@@ -200,7 +202,10 @@ absl::StatusOr<Metrics> TrainingAttempt::TrainStep(const FeedItem& item) {
     updates_.RepeatStep();
     metrics = parts_.runner.Train(Place(), batches, updates_);
   }
-  if (metrics.ok()) EndStep(item);
+  if (!metrics.ok()) return metrics;
+  // A push that came late says which step is next.
+  if (parts_.spec.regime().backup_workers() > 0) WEIR_RETURN_IF_ERROR(parts_.runner.Settle());
+  EndStep(item);
   return metrics;
 }
 
@@ -282,6 +287,7 @@ absl::Status TrainingAttempt::AfterStep(double position) {
 // By the lowest rank, without a meeting: a worker that joins just now would be waited for, while it
 // itself waits for the others' next step. docs/decisions/0005-who-evaluates.md.
 absl::Status TrainingAttempt::EvaluateNow() {
+  WEIR_RETURN_IF_ERROR(parts_.runner.Settle());
   const bool mine = lowest();
   if (sync_ || mine) WEIR_RETURN_IF_ERROR(PushState());
   if (!mine) return absl::OkStatus();

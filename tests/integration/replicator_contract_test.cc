@@ -22,7 +22,8 @@ namespace weir {
 namespace {
 
 // Batch norm over replicas, two optimizers of which one steps twice, a loss with a term over all
-// replicas, a frozen parameter; where asked for dropout, and a part that a local optimizer trains.
+// replicas, a frozen parameter, a moving average; where asked for dropout, a deferred last step,
+// and a part that a local optimizer trains.
 class Everything final : public Replica {
  public:
   explicit Everything(ReplicaContext& context)
@@ -33,7 +34,9 @@ class Everything final : public Replica {
                        .Clip({0, /*global_norm=*/2, 0})),
         head_sgd_(context.WrapOptimizer("head", head_->parameters(), Options())),
         dropout_(context.options().Get("dropout", 0.0)),
-        in_sync_(context.options().Get("in_sync", int64_t{0})) {
+        in_sync_(context.options().Get("in_sync", int64_t{0})),
+        timing_(context.options().Get("deferred", false) ? kDeferred : kAtOnce),
+        average_(context.AddTarget("average", torch::nn::Linear(64, 12), trunk_, {0, 0.5})) {
     if (!context.options().Get("lamb", false)) return;
     own_ = context.Add("own", torch::nn::Linear(64, 4));
     lamb_ = context.WrapOptimizer("lamb", std::make_unique<Lamb>(own_->parameters()));
@@ -53,7 +56,7 @@ class Everything final : public Replica {
     trunk_sgd_.Step();
     head_sgd_.Step();
     LossOf(head_(code.detach()), batch).backward();
-    head_sgd_.Step();
+    head_sgd_.Step(timing_);
     if (!own_.is_empty()) {
       LossOf(own_(batch["image"].flatten(1)), batch).backward();
       lamb_.Step();
@@ -92,6 +95,8 @@ class Everything final : public Replica {
   Optimizer trunk_sgd_, head_sgd_;
   torch::nn::Dropout dropout_;
   const int64_t in_sync_;
+  const StepTiming timing_;
+  torch::nn::Linear average_;
   torch::nn::Linear own_{nullptr};
   Optimizer lamb_;
 };
@@ -202,6 +207,14 @@ TEST_P(ReplicatorContractOfOneProcess, DeterministicIsTwiceTheSameBitForBit) {
   EXPECT_EQ(TrainInSync(spec), first);
   spec.set_seed(12);
   EXPECT_NE(TrainInSync(spec), first);
+}
+
+TEST_P(ReplicatorContract, DeferredEqualsWaitedForBitForBit) {
+  v1::JobSpec spec = Job(GetParam());
+  spec.set_deterministic(true);
+  const std::vector<float> waited = TrainInSync(spec);
+  (*spec.mutable_model()->mutable_options())["deferred"] = "true";
+  EXPECT_EQ(TrainInSync(spec), waited);
 }
 
 TEST_P(ReplicatorContract, TrainsInTheOtherRegimes) {

@@ -2,6 +2,8 @@
 // C++17; no protobuf, no gRPC.
 #pragma once
 
+#include <torch/types.h>
+
 #include <memory>
 #include <utility>
 
@@ -21,6 +23,12 @@ struct GradientClip {
   double global_norm = 0;  // the applied gradient, of all of the optimizer's parameters together,
                            // to this L2 norm (torch::nn::utils::clip_grad_norm_)
   double push_norm = 0;    // the same, of what the process pushes
+};
+
+// When a step's new weights are there.
+enum StepTiming {
+  kAtOnce,    // when it returns
+  kDeferred,  // before the next Run; until then the parameters keep the old ones
 };
 
 // A wrapped optimizer: its parameters are here, its rule and its slots are on the servers, or, of a
@@ -47,7 +55,15 @@ class Optimizer {
   // then. Throws StepError: Aborted - the job was rolled back; InvalidArgument - a gradient that is
   // not finite, or of another shape or dtype than its parameter; FailedPrecondition - called
   // outside of a step.
-  void Step();
+  // kDeferred returns when the gradients are on their way. What is wrong with them may be told
+  // by the next Run, then. Throws besides: InvalidArgument - of a local optimizer, whose weights
+  // nobody waits for.
+  void Step(StepTiming timing = kAtOnce);
+
+  // Owns the one backward pass of its parameters in the step: forgets their gradients, runs that of
+  // `loss` for them and for no others, and steps: deferred, but for a local optimizer. The graph is
+  // gone then. Throws as Step does, and what the backward pass throws.
+  void Minimize(const torch::Tensor& loss);
 
  private:
   std::shared_ptr<OptimizerLink> link_;

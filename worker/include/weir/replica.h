@@ -31,6 +31,12 @@ struct ExampleShape {
   int64_t classes = 0;
 };
 
+// When a target takes from its source: one of these.
+struct TargetOptions {
+  uint64_t every = 0;  // so many steps: it becomes equal to the source
+  double decay = 0;    // with each update of the source: decay * target + (1 - decay) * source
+};
+
 // Where a replica is built. Used from one thread, while the replica's constructor runs.
 class ReplicaContext {
  public:
@@ -50,6 +56,19 @@ class ReplicaContext {
   template <typename Holder>
   Holder Add(const std::string& name, Holder module, uint32_t logical_device = 0) {
     AddModule(name, module.ptr(), logical_device);
+    return module;
+  }
+
+  // A module that follows another one, of the same architecture: a target network, a moving
+  // average. The servers keep it, and it is saved with the job. It starts equal to the source and
+  // takes from it at the end of steps, buffers too, which become equal to the source's. Its
+  // parameters need no gradient, and it is always in evaluation mode. Throws StepError:
+  // InvalidArgument - besides: the source is not added, or has other tensors; neither or both of
+  // the options.
+  template <typename Holder>
+  Holder AddTarget(const std::string& name, Holder module, const Holder& source,
+                   const TargetOptions& options, uint32_t logical_device = 0) {
+    AddTargetModule(name, module.ptr(), *source, options, logical_device);
     return module;
   }
 
@@ -94,6 +113,9 @@ class ReplicaContext {
  private:
   void AddModule(const std::string& name, std::shared_ptr<torch::nn::Module> module,
                  uint32_t logical_device);
+  void AddTargetModule(const std::string& name, std::shared_ptr<torch::nn::Module> module,
+                       const torch::nn::Module& source, const TargetOptions& options,
+                       uint32_t logical_device);
 
   ReplicaParts& parts_;
 };
