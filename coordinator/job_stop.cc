@@ -6,8 +6,8 @@
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/turn_log.h"
-#include "rpc/job_state.h"
 #include "rpc/regime.h"
+#include "rpc/run_again.h"
 
 namespace weir {
 namespace {
@@ -41,13 +41,7 @@ absl::Status CoordinatedJob::CheckMayBeForgotten() const {
     newest = *manifest;
     break;
   }
-  if (view_.state() == v1::JOB_STATE_FAILED && newest == nullptr) return absl::OkStatus();
-  const std::string go_on = newest == nullptr
-                                ? ", and left no checkpoint; say"
-                                : absl::StrCat("; say resume: auto to go on from checkpoint ",
-                                               newest->id(), " at step ", newest->step(), ", or");
-  return absl::FailedPreconditionError(
-      absl::StrCat(EndOf(view_), go_on, " replace: true to begin anew"));
+  return weir::CheckMayBeForgotten(view_, newest.get());
 }
 
 // In `sync` all workers stop before the same step.

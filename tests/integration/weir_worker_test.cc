@@ -106,7 +106,12 @@ TEST_F(WeirWorker, ALocalJobTrainsAndLeavesItsSummaryAndMetrics) {
 TEST_F(WeirWorker, TwoRunsOfAJobAreEqual) {
   EXPECT_EQ(Run({"--local"}).code, 0);
   const auto first = nlohmann::json::parse(Read("run/summary.json"));
-  EXPECT_EQ(Run({"--local"}).code, 0);
+  const Answer refused = Run({"--local"});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.output, HasSubstr("job 'tiny' has finished, and left no checkpoint; say "
+                                        "replace: true to begin anew"));
+  EXPECT_EQ(nlohmann::json::parse(Read("run/summary.json")), first) << "it is left alone";
+  EXPECT_EQ(Run({"--local", "--set", "replace=true"}).code, 0);
   const auto second = nlohmann::json::parse(Read("run/summary.json"));
   EXPECT_EQ(first["test_loss"], second["test_loss"]);
   EXPECT_EQ(first["train_loss"], second["train_loss"]);
@@ -174,8 +179,8 @@ TEST_F(WeirWorker, AnUnreachableCoordinatorIsNamed) {
 
 TEST_F(WeirWorker, ASignalEndsALocalJobWithACheckpointThatItGoesOnFrom) {
   for (const int signal : {SIGINT, SIGTERM}) {
-    const auto worker =
-        Start({"--local", "--set", "epochs=100000", "--set", "checkpoint.at_end=true"});
+    const auto worker = Start({"--local", "--set", "epochs=100000", "--set",
+                               "checkpoint.at_end=true", "--set", "replace=true"});
     ASSERT_TRUE(WaitForLine(*worker, "samples/s"));
     worker->Signal(signal);
     const auto ended = worker->WaitFor(kLong);
@@ -183,6 +188,10 @@ TEST_F(WeirWorker, ASignalEndsALocalJobWithACheckpointThatItGoesOnFrom) {
     EXPECT_EQ(ended->code, 128 + signal);
     EXPECT_THAT(absl::StrJoin(worker->ReadLines(), "\n"),
                 HasSubstr("is saved: the same command with --set resume=auto goes on from it"));
+    const Answer plain = Run({"--local", "--set", "epochs=100000"});
+    EXPECT_EQ(plain.code, 3);
+    EXPECT_THAT(plain.output, AllOf(HasSubstr("was stopped by command; say resume: auto to go on"),
+                                    HasSubstr("or replace: true to begin anew")));
     const auto resumed = Start({"--local", "--set", "epochs=100000", "--set", "resume=latest"});
     ASSERT_TRUE(WaitForLine(*resumed, "resumes from 0000000"));
     for (int i = 0; i < 2; ++i) resumed->Signal(SIGINT);

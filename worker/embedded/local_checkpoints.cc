@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/embedded/local_checkpoints.h"
 
+#include <google/protobuf/text_format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "absl/synchronization/notification.h"
 #include "checkpoint/manifest.h"
 #include "common/status_macros.h"
+#include "rpc/job_state.h"
+#include "rpc/run_again.h"
 
 namespace weir {
 namespace {
@@ -184,6 +187,78 @@ absl::StatusOr<std::unique_ptr<v1::Manifest>> LocalCheckpoints::Source(const std
   WEIR_ASSIGN_OR_RETURN(v1::Manifest manifest,
                         resume == "latest" ? manifests_.Latest(job) : manifests_.Load(job, resume));
   return std::make_unique<v1::Manifest>(std::move(manifest));
+}
+
+absl::StatusOr<std::unique_ptr<v1::Manifest>> LocalCheckpoints::NewestOf(
+    const v1::JobView& run, const std::string& before) {
+  const std::string& job = options_.spec.name();
+  WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> ids, manifests_.List(job));
+  for (const std::string& id : ids) {
+    if (!before.empty() && !IsOlderCheckpoint(id, before)) continue;
+    absl::StatusOr<v1::Manifest> manifest = manifests_.Load(job, id);
+    if (manifest.ok() &&
+        (manifest->run_id() == run.run_id() || id == run.resume().checkpoint_id())) {
+      return std::make_unique<v1::Manifest>(*std::move(manifest));
+    }
+    if (manifest.ok()) continue;
+    if (!absl::IsDataLoss(manifest.status())) return manifest.status();
+    spdlog::warn("checkpoint passed over: {}", std::string(manifest.status().message()));
+  }
+  return std::unique_ptr<v1::Manifest>();
+}
+
+absl::StatusOr<LocalCheckpoints::Beginning> LocalCheckpoints::Begin() {
+  Beginning beginning;
+  const v1::JobSpec& spec = options_.spec;
+  if (!spec.resume().empty() || spec.replace()) {
+    WEIR_ASSIGN_OR_RETURN(beginning.source, Source());
+    return beginning;
+  }
+  WEIR_ASSIGN_OR_RETURN(const v1::JobView last, LastRun());
+  if (last.run_id() == 0) return beginning;
+  WEIR_ASSIGN_OR_RETURN(beginning.source, NewestOf(last));
+  if (HasEnded(last.state())) {
+    WEIR_RETURN_IF_ERROR(CheckMayBeForgotten(last, beginning.source.get()));
+    return beginning;
+  }
+  beginning.run_id = last.run_id();
+  beginning.attempt = last.attempt() + 1;
+  return beginning;
+}
+
+std::string LocalCheckpoints::RecordPath() const {
+  return absl::StrCat(Absolute(options_.data_dir), "/checkpoints/", options_.spec.name(),
+                      "/local.run");
+}
+
+absl::StatusOr<v1::JobView> LocalCheckpoints::LastRun() {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  const std::string path = RecordPath();
+  v1::JobView view;
+  if (!options_.files->Exists(path)) return view;
+  WEIR_ASSIGN_OR_RETURN(const std::string text, options_.files->ReadFile(path, kMostBytes));
+  if (google::protobuf::TextFormat::ParseFromString(text, &view) && view.run_id() != 0) return view;
+  return absl::DataLossError(absl::StrCat(
+      path, ": is damaged; remove it, and say resume: auto to go on from the newest checkpoint"));
+}
+
+absl::Status LocalCheckpoints::Record(const v1::JobView& view) {
+  v1::JobView kept;
+  kept.set_run_id(view.run_id());
+  kept.set_name(view.name());
+  kept.set_attempt(view.attempt());
+  kept.set_state(view.state());
+  kept.set_message(view.message());
+  kept.mutable_resume()->set_checkpoint_id(view.resume().checkpoint_id());
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(kept, &text);
+  const std::string path = RecordPath();
+  const std::string aside = path + ".tmp";  // swept, where this does not come to its end
+  WEIR_RETURN_IF_ERROR(options_.files->CreateFolder(FolderOf(path)));
+  WEIR_RETURN_IF_ERROR(options_.files->WriteFile(aside, text));
+  WEIR_RETURN_IF_ERROR(options_.files->SyncFile(aside));
+  WEIR_RETURN_IF_ERROR(options_.files->Rename(aside, path));
+  return options_.files->SyncFolder(FolderOf(path));
 }
 
 LocalRanges::Place LocalCheckpoints::DataOf(const v1::Manifest& manifest, uint64_t epoch_examples) {

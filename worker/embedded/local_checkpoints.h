@@ -48,6 +48,19 @@ class LocalCheckpoints {
   // id. Errors: those of PartSaver::Save and of ManifestStore::Commit; then there is no checkpoint.
   absl::StatusOr<std::string> Save(ParameterServer& server, const Cut& cut);
 
+  // How the job begins, by what it is asked and what its last run has come to: docs/checkpoints.md,
+  // "Running a job again".
+  struct Beginning {
+    std::unique_ptr<v1::Manifest> source;  // null: initial values
+    uint64_t run_id = 0;                   // of a run that has not ended, and goes on; 0: a new one
+    uint64_t attempt = 1;
+  };
+  // Errors: FailedPrecondition - the last run has ended, and nothing is said of what is to be done
+  // now; DataLoss - what it has left of itself is damaged; those of Source.
+  absl::StatusOr<Beginning> Begin();
+  // Keeps the view for the next life, without what only servers need. Errors: those of FileSystem.
+  absl::Status Record(const v1::JobView& view);
+
   // The checkpoint that spec.resume asks for. Null: the job starts from initial values. `before`:
   // for `resume: auto`, only those older than this id, whose parts were damaged. Errors: NotFound,
   // DataLoss - the one asked for; FailedPrecondition - it is of a newer format.
@@ -64,11 +77,19 @@ class LocalCheckpoints {
   // The name of the only server, in views and in parts.
   static constexpr char kServer[] = "local";
 
+  // The newest intact one that the run has saved, or else the one that it began from; null: there
+  // is none. `before`: older ones than this id.
+  absl::StatusOr<std::unique_ptr<v1::Manifest>> NewestOf(const v1::JobView& run,
+                                                         const std::string& before = "");
+
  private:
   // There is no other server to fetch from.
   class NoPeers;
 
   explicit LocalCheckpoints(Options options);
+  std::string RecordPath() const;
+  // Of the last run of the job here; without a run's id: there has been none.
+  absl::StatusOr<v1::JobView> LastRun();
   absl::StatusOr<v1::CheckpointPart> SavePart(ParameterServer& server, const Cut& cut,
                                               const v1::Manifest& planned);
   absl::Status Abandon(const std::string& id);

@@ -13,17 +13,22 @@ namespace weir {
 absl::Status LocalJobSession::Restore() {
   std::unique_ptr<v1::Manifest> source;
   bool any = false;
+  v1::JobView run;
   {
     MutexLock lock(mutex_);
     source = std::move(source_);
     any = view_.spec().resume() == "auto";
+    if (goes_on_) run = view_;
   }
   for (;;) {
     const absl::Status restored = RestoreFrom(*source);
-    if (!absl::IsDataLoss(restored) || !any) return restored;
+    if (!absl::IsDataLoss(restored) || (!any && run.run_id() == 0)) return restored;
     spdlog::warn("checkpoint {} is damaged, the one before it is taken: {}", source->id(),
                  std::string(restored.message()));
-    WEIR_ASSIGN_OR_RETURN(source, checkpoints_->Source(source->id()));
+    const std::string damaged = source->id();
+    WEIR_ASSIGN_OR_RETURN(source, run.run_id() != 0 ? checkpoints_->NewestOf(run, damaged)
+                                                    : checkpoints_->Source(damaged));
+    if (source == nullptr) return restored;
     MutexLock lock(mutex_);
     view_.set_attempt(view_.attempt() + 1);
     WEIR_RETURN_IF_ERROR(Place(source.get()));

@@ -16,6 +16,7 @@
 #include "common/status_macros.h"
 #include "proto/dtype.h"
 #include "rpc/job_length.h"
+#include "rpc/job_state.h"
 #include "sharding/layout.h"
 
 namespace weir {
@@ -98,11 +99,9 @@ absl::StatusOr<std::unique_ptr<LocalJobSession>> LocalJobSession::Create(
                                                   .clock = options.clock,
                                                   .data_dir = options.data_dir,
                                                   .spec = options.spec}));
-    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<v1::Manifest> source, session->checkpoints_->Source());
+    WEIR_ASSIGN_OR_RETURN(LocalCheckpoints::Beginning beginning, session->checkpoints_->Begin());
     session->background_ = Executor::CreatePool(1);
-    MutexLock lock(session->mutex_);
-    session->source_ = std::move(source);
-    session->saved_at_time_ = session->clock_.Now();
+    WEIR_RETURN_IF_ERROR(session->TakeUp(std::move(beginning)));
   } else if (!options.spec.resume().empty() && options.spec.resume() != "auto") {
     return absl::NotFoundError(
         absl::StrCat("resume: ", options.spec.resume(), ": the job has no data folder"));
@@ -113,6 +112,21 @@ absl::StatusOr<std::unique_ptr<LocalJobSession>> LocalJobSession::Create(
   }();
   WEIR_RETURN_IF_ERROR(session->server_->ApplyView(view));
   return session;
+}
+
+absl::Status LocalJobSession::TakeUp(LocalCheckpoints::Beginning beginning) {
+  v1::JobView view;
+  {
+    MutexLock lock(mutex_);
+    if (beginning.run_id != 0) view_.set_run_id(beginning.run_id);
+    view_.set_attempt(beginning.attempt);
+    source_ = std::move(beginning.source);
+    if (source_ != nullptr) view_.mutable_resume()->set_checkpoint_id(source_->id());
+    goes_on_ = beginning.run_id != 0;
+    saved_at_time_ = clock_.Now();
+    view = view_;
+  }
+  return checkpoints_->Record(view);
 }
 
 LocalJobSession::LocalJobSession(const LocalJobOptions& options)
@@ -295,14 +309,16 @@ absl::Status LocalJobSession::Leave(bool finished, const std::string& reason) {
   v1::JobView view;
   {
     MutexLock lock(mutex_);
-    if (view_.state() == v1::JOB_STATE_FINISHED || view_.state() == v1::JOB_STATE_FAILED) {
-      return absl::OkStatus();
-    }
-    Change(finished ? v1::JOB_STATE_FINISHED : v1::JOB_STATE_FAILED);
-    view_.set_message(reason);
+    if (HasEnded(view_.state())) return absl::OkStatus();
+    const bool stopped = finished && stop_requested();
+    Change(stopped    ? v1::JOB_STATE_STOPPED
+           : finished ? v1::JOB_STATE_FINISHED
+                      : v1::JOB_STATE_FAILED);
+    view_.set_message(stopped ? "stopped by command" : reason);
     view_.clear_members();
     view = view_;
   }
+  if (checkpoints_ != nullptr) WEIR_RETURN_IF_ERROR(checkpoints_->Record(view));
   return Publish(view);
 }
 

@@ -59,6 +59,8 @@ class LocalJobSession final : public JobSession {
  private:
   explicit LocalJobSession(const LocalJobOptions& options);
 
+  // Of a job with a data folder: where it begins. Kept for the next life.
+  absl::Status TakeUp(LocalCheckpoints::Beginning beginning);
   // What a checkpoint that is restored must agree with.
   absl::Status Place(const v1::Manifest* source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Restore();
@@ -86,7 +88,8 @@ class LocalJobSession final : public JobSession {
   std::weak_ptr<ViewListener> client_ ABSL_GUARDED_BY(mutex_);
   LocalRanges ranges_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<v1::Manifest> source_ ABSL_GUARDED_BY(mutex_);  // to resume from; null: none
-  CutReport cut_ ABSL_GUARDED_BY(mutex_);                         // the newest one
+  bool goes_on_ ABSL_GUARDED_BY(mutex_) = false;  // a run that was killed, from its own checkpoint
+  CutReport cut_ ABSL_GUARDED_BY(mutex_);         // the newest one
   bool saving_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t saved_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of the newest that was saved
   CondVar saved_;

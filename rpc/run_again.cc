@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/run_again.h"
+
+#include "absl/strings/str_cat.h"
+#include "rpc/job_state.h"
+
+namespace weir {
+
+absl::Status CheckMayBeForgotten(const v1::JobView& last, const v1::Manifest* newest) {
+  if (last.state() == v1::JOB_STATE_FAILED && newest == nullptr) return absl::OkStatus();
+  const std::string go_on = newest == nullptr
+                                ? ", and left no checkpoint; say"
+                                : absl::StrCat("; say resume: auto to go on from checkpoint ",
+                                               newest->id(), " at step ", newest->step(), ", or");
+  return absl::FailedPreconditionError(
+      absl::StrCat(EndOf(last), go_on, " replace: true to begin anew"));
+}
+
+}  // namespace weir
