@@ -35,6 +35,10 @@ std::string MeaningOf(const ExitState& state) {
   }
 }
 
+bool IsRefusal(const ExitState& state) {
+  return state.signal == 0 && state.code == static_cast<int>(RunExit::kRefused);
+}
+
 bool WouldEndAlike(const ExitState& state) {
   return state.ok() || !MeaningOf(state).empty();
 }

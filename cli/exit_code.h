@@ -27,6 +27,9 @@ RunExit RunExitOf(const absl::Status& status);
 // What a worker's end says, as "the cluster refused the job"; empty where it says nothing.
 std::string MeaningOf(const ExitState& state);
 
+// The coordinator or the servers did not want it.
+bool IsRefusal(const ExitState& state);
+
 // Another worker in its place would end alike.
 bool WouldEndAlike(const ExitState& state);
 

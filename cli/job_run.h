@@ -64,6 +64,8 @@ class JobRun {
     std::string failure = {};  // for a person; empty: it has finished, or was stopped by request
   };
 
+  static constexpr absl::Duration kAskTimeout = absl::Milliseconds(500);
+
   absl::Status BringUp();
   absl::Status StartCluster();
   absl::Status AskBefore();
@@ -102,7 +104,7 @@ class JobRun {
   v1::JobView before_;  // the job of this name when the run began; without a state: there was none
   std::map<std::string, Worker> workers_;  // by name, "worker-<rank>"
   std::vector<std::string> failed_;        // names of workers in the order in which they failed
-  std::set<std::string> errors_;           // last words that have been shown
+  std::set<std::string> errors_;           // of workers, that have been shown
   ProgressMeter meter_;
   absl::Time next_progress_ = absl::InfinitePast();
   int stops_forwarded_ = 0;

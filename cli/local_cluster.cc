@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "cli/error_lines.h"
 #include "common/status_macros.h"
 
 namespace weir {
@@ -63,9 +63,18 @@ absl::Status LocalCluster::AwaitServing(const Process& process) {
 }
 
 absl::Status LocalCluster::Failed(const Process& process, const std::string& what) const {
-  return absl::UnavailableError(
-      absl::StrCat(process.name, " ", what, "; its last lines (all: ", options_.logs_folder, "/",
-                   process.name, ".log):\n", absl::StrJoin(group_.LastLines(process.name), "\n")));
+  return absl::UnavailableError(absl::StrCat(process.name, " ", what,
+                                             "; its log: ", options_.logs_folder, "/", process.name,
+                                             ".log", ErrorsOf(process.name)));
+}
+
+// With a line break before each; empty where it has told none.
+std::string LocalCluster::ErrorsOf(const std::string& name) const {
+  std::string text;
+  for (const std::string& line : LastErrors(group_.LastLines(name))) {
+    absl::StrAppend(&text, "\n  ", line);
+  }
+  return text;
 }
 
 void LocalCluster::TakeLine(const std::string& name, const std::string& line) {
@@ -86,9 +95,8 @@ void LocalCluster::TakeExit(const std::string& name, const ExitState& state) {
   process->due = options_.clock->Now() + (served ? absl::ZeroDuration() : absl::Seconds(1));
   ++process->restarts;
   if (options_.say) {
-    options_.say(absl::StrCat(name, " ended with ", state.ToString(),
-                              "; it is started again. Its last lines:\n  ",
-                              absl::StrJoin(group_.LastLines(name), "\n  ")));
+    options_.say(absl::StrCat(name, " ended with ", state.ToString(), "; it is started again.",
+                              ErrorsOf(name)));
   }
 }
 

@@ -45,7 +45,7 @@ class LocalCluster {
   LocalCluster(Options options, ProcessGroup& group);
 
   // Starts all, and polls the group until each serves.
-  // Errors: Unavailable - one does not; its last lines are in the message.
+  // Errors: Unavailable - one does not; its last errors are in the message.
   absl::Status Start();
 
   // What the group reports, in any order of names. Names of others are ignored.
@@ -67,6 +67,7 @@ class LocalCluster {
   absl::Status Launch(Process& process);
   absl::Status AwaitServing(const Process& process);
   absl::Status Failed(const Process& process, const std::string& what) const;
+  std::string ErrorsOf(const std::string& name) const;
   Process* Find(const std::string& name);
 
   const Options options_;

@@ -178,11 +178,14 @@ case "$*" in *server-1*127.0.0.1:0*)
   EXPECT_THAT(output_.str(), HasSubstr("server-1 ended with signal 9"));
 }
 
-TEST_F(JobRunTest, ADaemonThatDoesNotComeUpIsReportedWithItsLastLines) {
-  WriteProgram("weir-server", "echo 'cannot bind'; exit 1");
+TEST_F(JobRunTest, ADaemonThatDoesNotComeUpIsReportedWithItsErrors) {
+  WriteProgram("weir-server",
+               "echo '2026-12-01T00:05:49.123 I weir-server begins'; echo 'cannot bind'; exit 1");
   WriteWorker("exit 0");
   EXPECT_THAT(Run(), HasStatus(absl::StatusCode::kUnavailable,
-                               AllOf(HasSubstr("server-0"), HasSubstr("cannot bind"))));
+                               AllOf(HasSubstr("server-0 ended before it served; its log: "),
+                                     HasSubstr("logs/server-0.log\n  cannot bind"),
+                                     Not(HasSubstr("begins")))));
   EXPECT_THAT(Starts("weir-worker"), SizeIs(1));
   EXPECT_THAT(output_.str(), Not(HasSubstr("is replaced")));
 }
@@ -209,6 +212,8 @@ TEST_F(JobRunTest, ARefusedRunSaysSoOnceAndLeavesTheEarlierResultAlone) {
   WriteWorker("echo 'weir-worker: job fake is finished'; exit 3");
   EXPECT_EQ(*Run(), 3);
   EXPECT_EQ(Count("job fake is finished"), 1) << output_.str();
+  EXPECT_EQ(Count("ended with exit status 3"), 1) << output_.str();
+  EXPECT_THAT(output_.str(), Not(HasSubstr("replaced")));
   EXPECT_THAT(output_.str(),
               AllOf(HasSubstr("ended with exit status 3: the cluster refused the"),
                     EndsWith(absl::StrCat("\nfailed: the cluster refused the job (exit "
@@ -218,6 +223,27 @@ TEST_F(JobRunTest, ARefusedRunSaysSoOnceAndLeavesTheEarlierResultAlone) {
   EXPECT_EQ(Read("summary.json"), "{\"test_accuracy\": 0.9}\n");
   EXPECT_EQ(Read("job.yaml"), "name: fake # as it was then\n");
   EXPECT_EQ(Read("loss.dat"), "");
+}
+
+TEST_F(JobRunTest, AnErrorThatAllWorkersLogAndEndWithIsSaidOnce) {
+  WriteWorker(
+      "echo '2026-12-01T00:05:49.123 E weir-worker no data'; "
+      "echo 'weir-worker: no data'; exit 5");
+  EXPECT_EQ(*Run(), 5);
+  EXPECT_EQ(Count("no data"), 1) << output_.str();
+  EXPECT_EQ(Count("ended with exit status 5"), 1) << output_.str();
+}
+
+// The other one goes on until it has seen the first one end.
+TEST_F(JobRunTest, ARefusalOfOneWorkerIsToldWithoutAWordOfReplacing) {
+  WriteWorker(R"sh(
+case "$*" in *"--rank 0"*) echo $$ >refused.pid; exit 3 ;; esac
+while [ ! -s refused.pid ] || kill -0 "$(cat refused.pid)" 2>/dev/null; do sleep 0.02; done
+sleep 0.5
+)sh");
+  EXPECT_EQ(*Run(), 3);
+  EXPECT_THAT(output_.str(), AllOf(HasSubstr("worker-0 ended with exit status 3"),
+                                   Not(HasSubstr("replaced")), Not(HasSubstr("goes on"))));
 }
 
 TEST_F(JobRunTest, ARunThatTrainedAndFailedLeavesItsOwnSummaryWithTheReason) {
