@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "checkpoint/manifest.h"
 #include "common/status_macros.h"
+#include "rpc/job_defaults.h"
 #include "rpc/regime.h"
 
 namespace weir {
@@ -109,11 +110,11 @@ uint32_t MinWorkers(const v1::JobSpec& spec) {
 }
 
 absl::Duration StepTimeout(const v1::JobSpec& spec) {
-  return spec.step_timeout_ms() == 0 ? absl::Minutes(10)
+  return spec.step_timeout_ms() == 0 ? kDefaultStepTimeout
                                      : absl::Milliseconds(spec.step_timeout_ms());
 }
 absl::Duration OrphanTtl(const v1::JobSpec& spec) {
-  return spec.orphan_ttl_ms() == 0 ? absl::Minutes(10) : absl::Milliseconds(spec.orphan_ttl_ms());
+  return spec.orphan_ttl_ms() == 0 ? kDefaultOrphanTtl : absl::Milliseconds(spec.orphan_ttl_ms());
 }
 
 }  // namespace weir

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/status_macros.h"
+#include "rpc/job_defaults.h"
 #include "rpc/job_length.h"
 #include "worker/builtin_models.h"
 #include "worker/job_optimizers.h"
@@ -274,8 +275,8 @@ void ReadRest(YamlMap& job, v1::JobSpec& spec) {
   spec.set_state_every(CountOr(job, "state_every", 0, kDefaultStateEvery));
   spec.set_shard_bytes(BytesOr(job, "shard_bytes"));
   spec.set_max_bytes(BytesOr(job, "max_bytes"));
-  spec.set_step_timeout_ms(TimeOr(job, "step_timeout", absl::Minutes(10)));
-  spec.set_orphan_ttl_ms(TimeOr(job, "orphan_ttl", absl::Hours(1)));
+  spec.set_step_timeout_ms(TimeOr(job, "step_timeout", kDefaultStepTimeout));
+  spec.set_orphan_ttl_ms(TimeOr(job, "orphan_ttl", kDefaultOrphanTtl));
   const auto prefetch = job.Get("prefetch");
   const auto count = prefetch ? prefetch->Count(0) : std::nullopt;
   if (count && *count != 0)
