@@ -286,12 +286,11 @@ absl::StatusOr<TakenRanges> RemoteJobSession::TakeRanges(uint64_t examples,
       MutexLock lock(mutex_);
       WEIR_RETURN_IF_ERROR(CheckGoingOn(InfoLocked()));
     }
-    if (In(kRangesPoll) > deadline) {
-      return absl::DeadlineExceededError(
-          "no data: other workers hold the rest of it and have not finished it");
-    }
-    if (!session_->client().Sleep(kRangesPoll))
+    const absl::Duration left = deadline - options_.clock->Now();
+    if (!session_->client().Sleep(std::clamp(left, absl::ZeroDuration(), kRangesPoll))) {
       return absl::CancelledError("the session has ended");
+    }
+    if (left <= kRangesPoll) return taken;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "rpc/job_length.h"
@@ -82,7 +83,8 @@ BatchSlice PartOfGroup(const BatchSlice& batch, uint64_t step, const JobInfo& in
 // sync group take the same ones, and divide each batch.
 class AsyncFeed final : public DataFeed {
  public:
-  AsyncFeed(const v1::JobSpec& spec, JobSession& session, const Clock& clock, double position)
+  AsyncFeed(const v1::JobSpec& spec, JobSession& session, const Clock& clock,
+            const std::atomic<bool>& interrupted, double position)
       : in_group_(SyncGroups(spec) > 0),
         may_wait_(spec.regime().kind() != v1::REGIME_BOUNDED_STALENESS),
         batch_(StepBatch(spec)),
@@ -91,6 +93,7 @@ class AsyncFeed final : public DataFeed {
         holders_(std::max<uint64_t>(1, in_group_ ? SyncGroups(spec) : spec.workers())),
         session_(session),
         clock_(clock),
+        interrupted_(interrupted),
         position_(position) {}
 
   absl::StatusOr<FeedItem> Next(uint64_t step) override {
@@ -124,8 +127,10 @@ class AsyncFeed final : public DataFeed {
   // after one that brought too little.
   static constexpr absl::Duration kAheadTimeout = absl::Milliseconds(200);
   static constexpr absl::Duration kAskAgain = absl::Seconds(5);
-  // Without data: how often a stop by command is looked for, and when to give up.
-  static constexpr absl::Duration kLookAgain = absl::Seconds(5);
+  // Without data: how often a stop by command or a signal is looked for; how long a coordinator may
+  // take that has not answered within that, for its disk may be slow; and when to give up.
+  static constexpr absl::Duration kLookAgain = absl::Milliseconds(200);
+  static constexpr absl::Duration kSlowAnswer = absl::Seconds(5);
   static constexpr absl::Duration kGiveUp = absl::Minutes(10);
 
   // The next batch; none, where there is no data now and others may wait for this worker.
@@ -196,10 +201,13 @@ class AsyncFeed final : public DataFeed {
   absl::StatusOr<bool> WaitForRanges() {
     if (!may_wait_) return LookForRanges();
     const absl::Time give_up = clock_.Now() + kGiveUp;
+    absl::Duration patience = kLookAgain;
     bool end = false;
     while (held_ == 0 && !end) {
-      const absl::Status status = Take(kLookAgain, end);
-      if (!NobodyThere(status) || clock_.Now() >= give_up) WEIR_RETURN_IF_ERROR(status);
+      if (interrupted_) return absl::CancelledError("interrupted");
+      WEIR_ASSIGN_OR_RETURN(const bool answered,
+                            Look(std::min(patience, give_up - clock_.Now()), give_up, end));
+      patience = answered ? kLookAgain : kSlowAnswer;
       if (!end && session_.Info().stop) return absl::CancelledError("the job shall stop");
     }
     return end;
@@ -208,11 +216,22 @@ class AsyncFeed final : public DataFeed {
   absl::StatusOr<bool> LookForRanges() {
     if (dry_since_ == absl::InfiniteFuture()) dry_since_ = clock_.Now();
     bool end = false;
-    const absl::Status status = Take(kAheadTimeout, end);
+    WEIR_RETURN_IF_ERROR(Look(kAheadTimeout, dry_since_ + kGiveUp, end).status());
     if (held_ > 0) dry_since_ = absl::InfiniteFuture();
-    const bool give_up = clock_.Now() - dry_since_ >= kGiveUp;
-    if (!NobodyThere(status) || give_up) WEIR_RETURN_IF_ERROR(status);
     return end;
+  }
+
+  // False: nobody has answered.
+  absl::StatusOr<bool> Look(absl::Duration patience, absl::Time give_up, bool& end) {
+    const absl::Status status = Take(patience, end);
+    const bool late = clock_.Now() >= give_up && held_ == 0 && !end;
+    if (!NobodyThere(status) || late) WEIR_RETURN_IF_ERROR(status);
+    if (late) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("no data for ", absl::FormatDuration(kGiveUp),
+                       ": other workers hold the rest of it and have not finished it"));
+    }
+    return status.ok();
   }
 
   const bool in_group_;
@@ -223,6 +242,7 @@ class AsyncFeed final : public DataFeed {
   const uint64_t holders_;  // of ranges: workers, or sync groups
   JobSession& session_;
   const Clock& clock_;
+  const std::atomic<bool>& interrupted_;
   std::deque<DataRange> ranges_;
   uint64_t held_ = 0;  // examples in them
   double position_;
@@ -238,9 +258,10 @@ class AsyncFeed final : public DataFeed {
 }  // namespace
 
 std::unique_ptr<DataFeed> DataFeed::Create(const v1::JobSpec& spec, JobSession& session,
-                                           const Clock& clock, double position) {
+                                           const Clock& clock, const std::atomic<bool>& interrupted,
+                                           double position) {
   if (IsSync(spec)) return std::make_unique<SyncFeed>(spec, session);
-  return std::make_unique<AsyncFeed>(spec, session, clock, position);
+  return std::make_unique<AsyncFeed>(spec, session, clock, interrupted, position);
 }
 
 }  // namespace weir

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -26,14 +27,15 @@ class DataFeed {
   virtual ~DataFeed() = default;
 
   // Steps rise by one from the first asked for. Errors: those of JobSession::TakeRanges, where
-  // there is nothing else to train on; Cancelled - `session` says that the job shall stop while
-  // this waited for data.
+  // there is nothing else to train on, or no data for 10 minutes; Cancelled - while this waited for
+  // data it was interrupted, or `session` says that the job shall stop.
   virtual absl::StatusOr<FeedItem> Next(uint64_t step) = 0;
 
   // For one attempt, which the job is in at `position` when this worker begins. Borrows all but the
-  // position. `spec` is resolved.
+  // position. `spec` is resolved. `interrupted`: no wait for data goes on.
   static std::unique_ptr<DataFeed> Create(const v1::JobSpec& spec, JobSession& session,
-                                          const Clock& clock, double position);
+                                          const Clock& clock, const std::atomic<bool>& interrupted,
+                                          double position);
 };
 
 }  // namespace weir

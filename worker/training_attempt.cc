@@ -104,7 +104,8 @@ absl::Status TrainingAttempt::Start() {
   // Not where the attempt began: a worker may join later.
   position_ = static_cast<double>(sync_ ? ExamplesAfterSteps(first_step_, parts_.spec)
                                         : std::max(pulled.examples, info_.resume_examples));
-  feed_ = DataFeed::Create(parts_.spec, parts_.session, parts_.clock, position_);
+  feed_ =
+      DataFeed::Create(parts_.spec, parts_.session, parts_.clock, parts_.interrupted, position_);
   parts_.log.Begin(position_);
   began_ = parts_.clock.Now();
   return absl::OkStatus();
@@ -133,6 +134,7 @@ bool TrainingAttempt::StopsHere(const JobInfo& info) const {
 absl::Status TrainingAttempt::Fetch() {
   while (!item_ && !stopped_ && !ended_) {
     const absl::StatusOr<FeedItem> item = feed_->Next(step_);
+    WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
     stopped_ = absl::IsCancelled(item.status());
     if (stopped_) break;
     WEIR_RETURN_IF_ERROR(item.status());

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "common/status_macros.h"
 #include "rpc/errors.h"
 #include "tests/support/client_values.h"
@@ -112,8 +113,9 @@ TEST_F(ClusterClient, JobRunsFromJoinToTheEnd) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(Reader::Open({cluster_->coordinator(), "job", absl::Seconds(20)}),
-              HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("FINISHED")));
+  EXPECT_THAT(
+      Reader::Open({cluster_->coordinator(), "job", absl::Seconds(20)}),
+      HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("job 'job' has finished")));
 }
 
 TEST_F(ClusterClient, SyncWorkersShareTheMeanAndOneThatLeavesFreesTheOther) {
@@ -241,6 +243,26 @@ TEST_F(ClusterClient, WorkerThatDiesInASyncStepFreesTheOtherWhenItsLeaseEnds) {
   Values into = Filled(0);
   WEIR_ASSERT_OK(PushOnes(jobs[0], 0, &into));
   EXPECT_THAT(into, Each(Each(9)));
+}
+
+// The first worker holds all of the data and pushes nothing.
+TEST_F(ClusterClient, WhoFindsAllDataWithOthersIsToldSoInTime) {
+  spec_.set_train_examples(1000);
+  spec_.mutable_data()->mutable_batch()->set_global(20);
+  spec_.mutable_length()->set_epochs(1);
+  std::vector<Job> jobs = JoinAll(2);
+  uint64_t taken = 0;
+  while (taken < 1000) {
+    WEIR_ASSERT_OK_AND_ASSIGN(const TakenRanges ranges,
+                              jobs[0].session->TakeRanges(1000, absl::Seconds(60)));
+    for (const DataRange& range : ranges.ranges) taken += range.end - range.first;
+  }
+  const absl::Time began = absl::Now();
+  WEIR_ASSERT_OK_AND_ASSIGN(const TakenRanges none,
+                            jobs[1].session->TakeRanges(100, absl::Seconds(1)));
+  EXPECT_THAT(none.ranges, ::testing::IsEmpty());
+  EXPECT_FALSE(none.end_of_data);
+  EXPECT_GE(absl::Now() - began, absl::Milliseconds(700)) << "it asks again until then";
 }
 
 TEST_F(ClusterClient, EveryPositionOfTheDataIsHandedOutOnce) {

@@ -117,10 +117,10 @@ class JobSession {
                                                 const BarrierOptions& options) = 0;
 
   // Ranges of about `examples` more, in whole batches, or that there are no more: each position of
-  // each epoch once. Errors: FailedPrecondition - a job in sync or without data, or one that has
-  // ended; Unavailable - it does not run yet; Aborted - it was rolled back, or this worker is no
-  // member; DeadlineExceeded - no answer, or others hold the rest. A call after one that failed
-  // gets what that one missed.
+  // each epoch once. None, and not the end, after `timeout`: others hold the rest. Errors:
+  // FailedPrecondition - a job in sync or without data, or one that has ended; Unavailable - it
+  // does not run yet; Aborted - it was rolled back, or this worker is no member; DeadlineExceeded -
+  // no answer. A call after one that failed gets what that one missed.
   virtual absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples, absl::Duration timeout) = 0;
 
   virtual void ReportProgress(const Progress& progress) = 0;  // never waits

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -30,7 +32,14 @@ class RangeSession final : public QuietSession {
     if (!answer.ok()) {
       clock_->SetNow(clock_->Now() + timeout);
       waited += timeout;
-      return answer;
+      const absl::Status failed = answer;
+      if (on_fail) on_fail(timeout);
+      return failed;
+    }
+    if (others_hold_the_rest) {
+      clock_->SetNow(clock_->Now() + timeout);
+      if (on_wait) on_wait();
+      return TakenRanges{{}, false};
     }
     const uint64_t end = std::min(total, position_ + std::min(examples, most));
     if (position_ == end) return TakenRanges{{}, true};
@@ -41,6 +50,9 @@ class RangeSession final : public QuietSession {
 
   JobInfo info;
   absl::Status answer;
+  bool others_hold_the_rest = false;
+  std::function<void()> on_wait;
+  std::function<void(absl::Duration)> on_fail;
   uint64_t most = ~uint64_t{0};  // of one answer
   uint64_t total = 1000000;
   std::vector<uint64_t> asked;
@@ -63,7 +75,7 @@ class AsyncFeedTest : public testing::Test {
     session_.info.members = {{0, 0}};
   }
 
-  void Begin() { feed_ = DataFeed::Create(spec_, session_, clock_, 0); }
+  void Begin() { feed_ = DataFeed::Create(spec_, session_, clock_, interrupted_, 0); }
 
   // Takes an item and trains on it for `took`.
   FeedItem Step(absl::Duration took) {
@@ -87,6 +99,7 @@ class AsyncFeedTest : public testing::Test {
   }
 
   FakeClock clock_;
+  std::atomic<bool> interrupted_{false};
   RangeSession session_{clock_};
   v1::JobSpec spec_;
   std::unique_ptr<DataFeed> feed_;
@@ -185,6 +198,40 @@ TEST_F(AsyncFeedTest, AWaitForDataEndsWhenTheJobShallStop) {
   EXPECT_EQ(session_.asked.size(), 1u);
 }
 
+TEST_F(AsyncFeedTest, AWaitForDataThatOthersHoldEndsSoonAfterASignalOrAStop) {
+  for (const bool signal : {true, false}) {
+    Begin();
+    session_.others_hold_the_rest = true;
+    const absl::Time said = clock_.Now() + absl::Seconds(60);
+    session_.on_wait = [&] {
+      if (clock_.Now() >= said) (signal ? interrupted_ = true : session_.info.stop = true);
+    };
+    EXPECT_EQ(feed_->Next(0).status().code(), absl::StatusCode::kCancelled);
+    EXPECT_LE(clock_.Now() - said, absl::Milliseconds(400));
+    interrupted_ = false;
+    session_.info.stop = false;
+  }
+}
+
+TEST_F(AsyncFeedTest, AWaitForDataThatOthersHoldEndsAfterTenMinutes) {
+  Begin();
+  session_.others_hold_the_rest = true;
+  const absl::Time began = clock_.Now();
+  EXPECT_THAT(feed_->Next(0).status(),
+              HasStatus(absl::StatusCode::kDeadlineExceeded, HasSubstr("other workers hold")));
+  EXPECT_EQ(clock_.Now() - began, absl::Minutes(10));
+}
+
+TEST_F(AsyncFeedTest, WhoAnswersTooLateForALookIsGivenMoreTime) {
+  Begin();
+  session_.answer = absl::DeadlineExceededError("a slow disk");
+  session_.on_fail = [&](absl::Duration timeout) {
+    if (timeout >= absl::Seconds(5)) session_.answer = absl::OkStatus();
+  };
+  EXPECT_EQ(Step(kStep).consumed, 10u);
+  EXPECT_EQ(session_.asked.size(), 3u) << "0.2 s, 5 s, and the one that is answered";
+}
+
 // 25 examples in ranges of at most 10: the last batch is short.
 TEST_F(AsyncFeedTest, EveryExampleComesOnceAndThenTheEnd) {
   spec_.mutable_length()->set_examples(25);
@@ -208,13 +255,13 @@ TEST_F(AsyncFeedTest, ABoundedWorkerWithoutDataGoesOnWithoutExamples) {
   spec_.mutable_regime()->set_bounded_staleness(3);
   Begin();
   EXPECT_EQ(Step(kStep).consumed, 10u);
-  session_.answer = absl::DeadlineExceededError("others hold the rest");
+  session_.others_hold_the_rest = true;
   FeedItem item;
   for (int i = 0; i < 20; ++i) item = Step(kStep);
   EXPECT_FALSE(item.end);
   EXPECT_EQ(item.slice.examples(), 0u);
   EXPECT_EQ(item.consumed, 160u);  // all of the first answer
-  session_.answer = absl::OkStatus();
+  session_.others_hold_the_rest = false;
   EXPECT_EQ(Step(kStep).slice.first, 160u);
 }
 
