@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -129,8 +130,8 @@ class RunTest : public ::testing::Test {
     return {ended ? ended->code : -1, absl::StrJoin(weir->ReadLines(), "\n")};
   }
 
-  // Fails the test where the run ends before it has said so.
-  static void AwaitOutput(ChildProcess& weir, const std::string& part) {
+  // Fails the test where the run ends before it has said so. Returns what it has said.
+  static std::string AwaitOutput(ChildProcess& weir, const std::string& part) {
     const absl::Time deadline = absl::Now() + kLong;
     std::string output;
     while (!absl::StrContains(output, part) && absl::Now() < deadline) {
@@ -140,7 +141,30 @@ class RunTest : public ::testing::Test {
         break;
       }
     }
-    ASSERT_THAT(output, HasSubstr(part));
+    EXPECT_THAT(output, HasSubstr(part));
+    return output;
+  }
+
+  // Ids of the checkpoints in the run's own cluster, oldest first.
+  std::vector<std::string> Checkpoints() {
+    std::vector<std::string> ids;
+    const std::string folder = folder_ + "/runs/tiny/cluster/coordinator/checkpoints/tiny";
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+      if (entry.path().extension() == ".manifest") ids.push_back(entry.path().stem());
+    }
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+
+  // Kills the run, and with it all of its processes, when it has so many checkpoints.
+  void KillWithCheckpoints(ChildProcess& weir, size_t number) {
+    const absl::Time deadline = absl::Now() + kLong;
+    while (Checkpoints().size() < number && absl::Now() < deadline) {
+      ASSERT_FALSE(weir.WaitFor(absl::Milliseconds(20))) << absl::StrJoin(weir.ReadLines(), "\n");
+    }
+    weir.Signal(SIGKILL);
+    ASSERT_TRUE(weir.WaitFor(absl::Seconds(30)));
   }
 
   nlohmann::json Summary() {
@@ -391,6 +415,22 @@ TEST_F(RunTest, AKilledRunGoesOnOrBeginsAnewAtTheFirstTry) {
     weir->Signal(SIGKILL);
     ASSERT_TRUE(weir->WaitFor(absl::Seconds(30))) << flag;
   }
+}
+
+TEST_F(RunTest, AKilledRunGoesBackOnceToTheCheckpointThatIsNamed) {
+  WriteJob(absl::StrReplaceAll(kJob, {{"epochs: 3", "epochs: 100000"}}) +
+           "checkpoint: {every: 20 steps, keep: 1000}\n");
+  KillWithCheckpoints(*Start({}), 3);
+  const std::string id = Checkpoints()[1];
+  const auto back = Start({"--set", "resume=" + id});
+  AwaitOutput(*back, "resumes from " + id + " (step ");
+  KillWithCheckpoints(*back, Checkpoints().size() + 2);
+  // The same command: its run goes on from what it has saved itself.
+  const auto again = Start({"--set", "resume=" + id});
+  const std::string output = AwaitOutput(*again, "resumes from ");
+  EXPECT_THAT(output, Not(HasSubstr("resumes from " + id)));
+  again->Signal(SIGKILL);
+  EXPECT_TRUE(again->WaitFor(absl::Seconds(30)));
 }
 
 TEST_F(RunTest, AnInterruptEndsEverythingWithStatus130) {
