@@ -115,11 +115,13 @@ absl::StatusOr<std::unique_ptr<CollectiveTransfer>> CollectiveTransfer::Create(
   transfer->header_ = HeaderFrom(options);
   const std::string text = TextOf(transfer->header_.collective());
   const v1::JobSpec& spec = routes.view().spec();
-  if (spec.regime().kind() != v1::REGIME_SYNC && spec.workers() != 1) {
+  const v1::Regime regime = spec.regime().kind();
+  const bool stepped = regime == v1::REGIME_SYNC || regime == v1::REGIME_SYNC_GROUPS;
+  if (!stepped && spec.workers() != 1) {
     return absl::FailedPreconditionError(absl::StrCat(
         text,
         ": this job's workers have no steps in common; collectives over several processes "
-        "are for `regime: sync`"));
+        "are for `regime: sync` and sync groups"));
   }
   WEIR_RETURN_IF_ERROR(CheckOptions(options, text));
   WEIR_ASSIGN_OR_RETURN(transfer->elements_, ElementsOf(options, text));

@@ -47,10 +47,10 @@ const MemberInfo* MemberSet::Find(WorkerId worker) const {
   return found == members_.end() ? nullptr : &*found;
 }
 
-std::vector<MemberInfo> MemberSet::InStepWith(const MemberInfo& member) const {
-  std::vector<MemberInfo> group;
-  for (const MemberInfo& other : members_) {
-    if (other.sync_group == member.sync_group) group.push_back(other);
+MemberSet MemberSet::OfSyncGroup(uint32_t sync_group) const {
+  MemberSet group;
+  for (const MemberInfo& member : members_) {
+    if (member.sync_group == sync_group) group.members_.push_back(member);
   }
   return group;
 }

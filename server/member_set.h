@@ -39,8 +39,8 @@ class MemberSet {
   std::map<uint32_t, uint64_t> first_steps() const;
   // nullptr: no member.
   const MemberInfo* Find(WorkerId worker) const;
-  // Those that a member is in step with, itself too, by rank: whom its collectives span.
-  std::vector<MemberInfo> InStepWith(const MemberInfo& member) const;
+  // Those who are in step with each other: whom their collectives span.
+  MemberSet OfSyncGroup(uint32_t sync_group) const;
 
  private:
   std::vector<MemberInfo> members_;

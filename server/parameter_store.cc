@@ -38,14 +38,14 @@ ParameterStore::ParameterStore(Options options, const v1::JobView& view,
       shard_map_version_(view.shard_map().version()),
       plan_(std::move(plan)),
       alone_(view.spec().workers() == 1),
-      collectives_(CollectiveTable::Create({.clock = options_.clock,
-                                            .executor = options_.executor,
-                                            .pool = options_.pool,
-                                            .budget = options_.budget,
-                                            .payload_bytes = options_.payload_bytes})),
       chunks_(*plan_, *options_.pool),
       reservation_(std::move(reservation)),
       members_(chunks_.members().Get()),
+      collectives_({.clock = options_.clock,
+                    .executor = options_.executor,
+                    .pool = options_.pool,
+                    .budget = options_.budget,
+                    .payload_bytes = options_.payload_bytes}),
       staleness_gate_(plan_->bounded_staleness(), plan_->groups()),
       waiting_(options_.credit_bytes) {
   const std::vector<uint64_t> group_steps(view.resume().group_steps().begin(),
@@ -90,7 +90,7 @@ void ParameterStore::SetView(const v1::JobView& view, StoreEffects& effects) {
     if (members_->Find(member.worker) == nullptr) DropWorker(member.worker, effects);
   }
   if (plan_->stepped()) AbandonStepsOfNobody();
-  collectives_->SetMembers(members_, view.generation(), effects.replies);
+  collectives_.SetMembers(members_, view.generation(), effects.replies);
 }
 
 // Who would have run the steps before the members' first is gone, perhaps within a push that other
@@ -165,7 +165,7 @@ void ParameterStore::End(const absl::Status& why) {
     }
     waiting_.pulls.clear();
     AnswerCut(why, effects);
-    collectives_->End(why, effects.replies);
+    collectives_.End(why, effects.replies);
     // The snapshot that nobody asked for goes without the lock, as it gives memory back.
     effects.replies.push_back([kept = std::move(kept_cut_), all = std::move(reservation_)] {});
     Advance(effects);

@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
 #include "rpc/parameter_endpoint.h"
-#include "server/collective_table.h"
 #include "server/cut_gate.h"
+#include "server/group_collectives.h"
 #include "server/push_message.h"
 #include "server/request_check.h"
 #include "server/staleness_gate.h"
@@ -143,7 +143,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // store_reduce.cc
-  absl::Status EnterStep(const ReduceCall& call);
+  using TableRef = std::shared_ptr<CollectiveTable>;
+  absl::StatusOr<TableRef> EnterStep(const ReduceCall& call);
 
   // store_cuts.cc
   void ExpireChange(uint64_t change_id);
@@ -168,8 +169,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   const uint64_t attempt_;
   const uint64_t shard_map_version_;
   const std::unique_ptr<const StorePlan> plan_;
-  const bool alone_;                                    // the job has one worker
-  const std::shared_ptr<CollectiveTable> collectives_;  // shared with its timers
+  const bool alone_;    // the job has one worker
   StoreChunks chunks_;  // its members() are set together with members_
   std::atomic<uint64_t> global_step_{0};
   std::atomic<bool> retry_armed_{false};  // steps that lacked memory are reconsidered soon
@@ -187,7 +187,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   std::vector<uint64_t> first_group_steps_ ABSL_GUARDED_BY(mutex_);  // of the attempt, by group
   uint64_t first_step_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint32_t, StepLedger> ledgers_ ABSL_GUARDED_BY(mutex_);  // by sync group
-  StalenessGate staleness_gate_ ABSL_GUARDED_BY(mutex_);            // of bounded_staleness alone
+  GroupCollectives collectives_ ABSL_GUARDED_BY(mutex_);
+  StalenessGate staleness_gate_ ABSL_GUARDED_BY(mutex_);  // of bounded_staleness alone
   StepGate gate_ ABSL_GUARDED_BY(mutex_);
   CutGate cut_gate_ ABSL_GUARDED_BY(mutex_);
   uint64_t cut_timer_for_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -22,7 +22,7 @@ struct CollectiveCall {
   DType dtype = DType::kFloat32;
   std::vector<uint64_t> shape;  // of one replica's contribution
   double weight = 1;            // of the mean
-  uint32_t source = 0;          // kBroadcast: a replica id
+  uint32_t source = 0;          // kBroadcast: a replica's place among those in sync
 
   uint64_t bytes() const;
 };
@@ -48,8 +48,8 @@ class Collectives {
   // This replica's place among those in sync, in the order of ids.
   virtual uint32_t index() const = 0;
 
-  // After Assemble, where some processes are newcomers and others not: the lowest replica of those
-  // that are not.
+  // After Assemble, where some processes are newcomers and others not: the place of the lowest
+  // replica of those that are not.
   virtual absl::optional<uint32_t> elder() const = 0;
 
   // Blocks until all have called, once a step; needs no call before Run. Errors: those of Run.

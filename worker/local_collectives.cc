@@ -117,16 +117,18 @@ absl::Status LocalCollectives::AssembleForAll() {
   if (assembled_ || step_.others == nullptr) return absl::OkStatus();
   WEIR_ASSIGN_OR_RETURN(const std::vector<Present> all,
                         step_.others->CallRoll({step_.step, ordinal_++}, step_.newcomer));
-  const uint32_t rank = step_.first_id / meeting_.replicas();
-  const auto before = std::count_if(all.begin(), all.end(),
-                                    [&](const Present& other) { return other.rank < rank; });
-  step_.first_index = static_cast<uint32_t>(before) * meeting_.replicas();
-  step_.replicas_in_sync = static_cast<uint32_t>(all.size()) * meeting_.replicas();
   const auto is_new = [](const Present& each) { return each.newcomer; };
   const auto elder = std::find_if_not(all.begin(), all.end(), is_new);
   if (elder != all.end() && std::any_of(all.begin(), all.end(), is_new)) {
-    elder_ = elder->rank * meeting_.replicas();
+    elder_ = static_cast<uint32_t>(elder - all.begin()) * meeting_.replicas();
   }
+  ranks_.clear();
+  for (const Present& each : all) ranks_.push_back(each.rank);
+  const uint32_t rank = step_.first_id / meeting_.replicas();
+  const auto before =
+      std::count_if(ranks_.begin(), ranks_.end(), [&](uint32_t other) { return other < rank; });
+  step_.first_index = static_cast<uint32_t>(before) * meeting_.replicas();
+  step_.replicas_in_sync = static_cast<uint32_t>(ranks_.size()) * meeting_.replicas();
   assembled_ = true;
   return absl::OkStatus();
 }
@@ -145,31 +147,36 @@ absl::Status LocalCollectives::Handle::Run(const CollectiveCall& call,
 }
 
 absl::Status LocalCollectives::CheckSource(const CollectiveCall& call) const {
-  const uint32_t end = step_.first_id + meeting_.replicas();
-  const bool here = call.source >= step_.first_id && call.source < end;
-  // Which replicas other processes have, they know together.
-  if (call.op != ReduceOp::kBroadcast || here || step_.others != nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(Describe(call), ": there is no replica ",
-                                                 call.source, "; there are ", step_.first_id,
-                                                 " to ", end - 1));
+  if (call.op != ReduceOp::kBroadcast || call.source < step_.replicas_in_sync) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(Describe(call), ": the replicas in sync are 0 to ", step_.replicas_in_sync - 1));
+}
+
+// To the other processes: by the replica's id.
+absl::Status LocalCollectives::RunWithOthers(CollectiveCall call, std::vector<std::byte>& data) {
+  if (call.op == ReduceOp::kBroadcast) {
+    const uint32_t replicas = meeting_.replicas();
+    call.source = ranks_[call.source / replicas] * replicas + call.source % replicas;
+  }
+  std::vector<std::byte> result;
+  WEIR_RETURN_IF_ERROR(step_.others->Run(call, {step_.step, ordinal_++}, data, result));
+  data = std::move(result);
+  return absl::OkStatus();
 }
 
 absl::Status LocalCollectives::RunForAll(absl::Span<const void* const> contributions) {
   CollectiveCall call = At(contributions[0]).call;
   WEIR_RETURN_IF_ERROR(CheckReduction(call.op, call.dtype));
-  WEIR_RETURN_IF_ERROR(CheckSource(call));
-  if (step_.others == nullptr && step_.replicas_in_sync != contributions.size()) {
-    return absl::UnimplementedError(
-        absl::StrCat(Describe(call), ": collectives between the workers of a sync group come with ",
-                     "a later release; train in sync, or in async"));
-  }
   WEIR_RETURN_IF_ERROR(AssembleForAll());
+  WEIR_RETURN_IF_ERROR(CheckSource(call));
   std::vector<std::byte> mine;
   if (call.op == ReduceOp::kGather) {
     mine = Gathered(contributions);
   } else if (call.op == ReduceOp::kBroadcast) {
     // Nothing, where the source is elsewhere.
-    const uint32_t source = call.source - step_.first_id;
+    const uint32_t source = call.source - step_.first_index;
     if (source < contributions.size()) {
       const auto data = At(contributions[source]).data;
       mine.assign(data.begin(), data.end());
@@ -184,11 +191,7 @@ absl::Status LocalCollectives::RunForAll(absl::Span<const void* const> contribut
     mine.resize(call.bytes());
     Combine(call.op, call.dtype, call.bytes() / SizeOf(call.dtype), parts, mine.data());
   }
-  if (step_.others != nullptr) {
-    std::vector<std::byte> all;
-    WEIR_RETURN_IF_ERROR(step_.others->Run(call, {step_.step, ordinal_++}, mine, all));
-    mine = std::move(all);
-  }
+  if (step_.others != nullptr) WEIR_RETURN_IF_ERROR(RunWithOthers(std::move(call), mine));
   for (const void* each : contributions) At(each).result = mine;
   return absl::OkStatus();
 }

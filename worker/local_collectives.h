@@ -55,13 +55,15 @@ class LocalCollectives {
   absl::Status AssembleForAll();
   absl::Status RunForAll(absl::Span<const void* const> contributions);
   absl::Status CheckSource(const CollectiveCall& call) const;
+  absl::Status RunWithOthers(CollectiveCall call, std::vector<std::byte>& data);
 
   ReplicaMeeting& meeting_;
   std::vector<Handle> handles_;
   Step step_;
-  uint32_t ordinal_ = 0;    // of the next collective of the step; touched in meetings only
-  bool before_ = false;     // the step that is next
-  bool assembled_ = false;  // the others of the step are known
+  uint32_t ordinal_ = 0;         // of the next collective of the step; touched in meetings only
+  bool before_ = false;          // the step that is next
+  bool assembled_ = false;       // the others of the step are known:
+  std::vector<uint32_t> ranks_;  // of the processes in sync, in order
   absl::optional<uint32_t> elder_;
 };
 

@@ -86,7 +86,7 @@ torch::Tensor ShareOf(const ForwardCall& forward, const torch::Tensor& sum,
     case ReduceOp::kFirst:
       return collectives.index() == 0 ? sum : Zeroed(sum);
     case ReduceOp::kBroadcast:
-      return collectives.replica_id() == forward.call.source ? sum : Zeroed(sum);
+      return collectives.index() == forward.call.source ? sum : Zeroed(sum);
     case ReduceOp::kMin:
     case ReduceOp::kMax: {
       // Between those that hold it, equally: as torch::amax does.

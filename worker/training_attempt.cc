@@ -265,7 +265,7 @@ ReplicaStep TrainingAttempt::Place() const {
     ++members;
     before += member.rank < info.rank ? 1 : 0;
   }
-  if (sync_ && parts_.spec.workers() > 1) place.others = &collectives_;
+  if (parts_.spec.workers() > 1) place.others = &collectives_;
   place.first_index = before * replicas;
   place.replicas_in_sync = std::max<uint32_t>(1, members) * replicas;
   return place;

@@ -76,9 +76,11 @@ ReduceOptions Of(ReduceOp op, std::vector<uint64_t> shape, uint32_t ordinal = 0)
 }
 
 std::unique_ptr<HandMadeJob> StartJob(ClientKind kind, size_t workers,
-                                      v1::Regime regime = v1::REGIME_SYNC) {
+                                      v1::Regime regime = v1::REGIME_SYNC,
+                                      uint64_t sync_group_size = 0) {
   HandMadeJob::Options options = ServedBy(kind, SgdOver({4}));
   options.regime = regime;
+  options.regime_options.set_sync_group_size(sync_group_size);
   options.workers = workers;
   auto job = std::make_unique<HandMadeJob>(options);
   EXPECT_THAT(job->client(0).Assign(PushItems({{0, 0, 0, 0}})), IsOk());
@@ -357,6 +359,57 @@ TEST_P(SharedCollective, RegimesWithoutStepsInCommonHaveNone) {
   job_ = StartJob(GetParam(), 2, v1::REGIME_ASYNC);
   EXPECT_THAT(Reduce<float>(job_->client(0), {1}, Of(ReduceOp::kSum, {1})),
               HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("regime: sync")));
+}
+
+// Ranks 0 and 1, and 2 and 3, each pair at its own step and in its own collectives.
+TEST_P(SharedCollective, OfSyncGroupsSpansTheMembersOfOne) {
+  job_ = StartJob(GetParam(), 4, v1::REGIME_SYNC_GROUPS, 2);
+  const auto pair = [&](uint32_t first, uint64_t steps, ReduceOp op) {
+    std::thread other([&, first, steps, op] {
+      for (uint64_t step = 0; step < steps; ++step) {
+        ReduceOptions options = Of(op, {1});
+        options.step = step;
+        WEIR_EXPECT_OK(Reduce<float>(job_->client(first + 1), {7}, options));
+      }
+    });
+    for (uint64_t step = 0; step < steps; ++step) {
+      ReduceOptions options = Of(op, {1});
+      options.step = step;
+      ReduceStats stats;
+      const auto got =
+          Reduce<float>(job_->client(first), {static_cast<float>(first)}, options, &stats);
+      WEIR_EXPECT_OK(got);
+      const float mine = static_cast<float>(first);
+      EXPECT_EQ(got.value_or(std::vector<float>()), op == ReduceOp::kGather
+                                                        ? std::vector<float>({mine, 7})
+                                                        : std::vector<float>({mine + 7}));
+      EXPECT_EQ(stats.members, 2u);
+    }
+    other.join();
+  };
+  std::thread second([&] { pair(2, 5, ReduceOp::kGather); });
+  pair(0, 3, ReduceOp::kSum);
+  second.join();
+}
+
+TEST_P(SharedCollective, OfASyncGroupIsAbortedByItsOwnMembersAlone) {
+  job_ = StartJob(GetParam(), 4, v1::REGIME_SYNC_GROUPS, 2);
+  const auto sum = [&](size_t rank, uint32_t ordinal) {
+    return Reduce<float>(job_->client(rank), {1}, Of(ReduceOp::kSum, {1}, ordinal));
+  };
+  // Both groups are within their step; then rank 3 leaves.
+  std::thread begun[3];
+  for (size_t i = 0; i < 3; ++i) begun[i] = std::thread([&, i] { WEIR_EXPECT_OK(sum(i + 1, 0)); });
+  WEIR_EXPECT_OK(sum(0, 0));
+  for (std::thread& thread : begun) thread.join();
+  std::thread first([&] { EXPECT_THAT(*sum(0, 1), ElementsAre(2)); });
+  std::thread remover([&] { job_->Remove(3); });
+  const absl::Status left = sum(2, 1).status();
+  EXPECT_TRUE(MayRepeatStep(left)) << left;
+  remover.join();
+  EXPECT_THAT(*sum(1, 1), ElementsAre(2));
+  first.join();
+  EXPECT_THAT(*sum(2, 0), ElementsAre(1));  // the step again, alone
 }
 
 TEST_P(SharedCollective, AReaderTakesPartInNone) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "common/mutex.h"
 #include "tests/support/hand_made_job.h"
@@ -41,11 +42,15 @@ class Meeting {
     while (barrier.members < workers_) changed_.Wait(mutex_);
     return barrier;
   }
-  DataRange Take(uint64_t examples, uint64_t total) {
+  // A request of the same number by another worker of the group gets the same answer.
+  DataRange Take(uint32_t group, size_t number, uint64_t examples, uint64_t total) {
     MutexLock lock(mutex_);
-    DataRange range{0, taken_, std::min(total, taken_ + examples)};
-    taken_ = range.end;
-    return range;
+    std::vector<DataRange>& answers = answers_[group];
+    if (number == answers.size()) {
+      answers.push_back({0, taken_, std::min(total, taken_ + examples)});
+      taken_ = answers.back().end;
+    }
+    return answers[number];
   }
 
  private:
@@ -55,6 +60,7 @@ class Meeting {
   CondVar changed_;
   bool initialised_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint32_t, std::vector<DataRange>> answers_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, BarrierResult> barriers_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -100,7 +106,7 @@ class MeetingSession final : public JobSession {
   }
   absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples, absl::Duration) override {
     TakenRanges taken;
-    const DataRange range = meeting_.Take(examples, 200);
+    const DataRange range = meeting_.Take(rank_ / workers_per_group_, requests_++, examples, 200);
     taken.end_of_data = range.first == range.end;
     if (!taken.end_of_data) taken.ranges.push_back(range);
     return taken;
@@ -116,6 +122,7 @@ class MeetingSession final : public JobSession {
   const uint32_t rank_;
   const uint32_t workers_;
   const uint32_t workers_per_group_;
+  size_t requests_ = 0;  // for data
 };
 
 }  // namespace weir

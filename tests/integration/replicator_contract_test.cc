@@ -222,8 +222,8 @@ TEST_P(ReplicatorContract, TrainsInTheOtherRegimes) {
   regimes[0].set_kind(v1::REGIME_ASYNC);
   regimes[1].set_kind(v1::REGIME_BOUNDED_STALENESS);
   regimes[1].set_bounded_staleness(3);
-  // Collectives do not reach the other workers of a group yet: here a group is one worker.
-  if (GetParam().workers == 2 && GetParam().replicas == 2) {
+  // Groups of one worker each, and of two.
+  if (GetParam().workers * GetParam().replicas == 4 && GetParam().workers > 1) {
     v1::RegimeSpec& groups = regimes.emplace_back();
     groups.set_kind(v1::REGIME_SYNC_GROUPS);
     groups.set_sync_group_size(2);

@@ -62,6 +62,7 @@ class Twice final : public ProcessCollectives {
                    absl::Span<const std::byte> data, std::vector<std::byte>& result) override {
     EXPECT_EQ(place.step, 17u);
     weights.push_back(call.weight);
+    sources.push_back(call.source);
     ordinals.push_back(place.ordinal);
     result.assign(data.begin(), data.end());
     result.insert(result.end(), data.begin(), data.end());
@@ -70,6 +71,7 @@ class Twice final : public ProcessCollectives {
   std::vector<Present> all = {{0, false}, {2, false}};
   std::vector<bool> newcomers;
   std::vector<double> weights;
+  std::vector<uint32_t> sources;
   std::vector<uint32_t> ordinals;
   absl::Status status;
 };
@@ -184,12 +186,11 @@ TEST_F(LocalCollectivesTest, AGatherHasTheBlocksInTheOrderOfIds) {
 }
 
 TEST_F(LocalCollectivesTest, ABroadcastComesFromTheReplicaThatIsNamed) {
-  EXPECT_THAT(RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 7),
+  EXPECT_THAT(RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 1),
               Each(HasValues(std::vector<float>{11})));
-  RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 9);
+  RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 3);
   EXPECT_THAT(failure_, HasStatus(absl::StatusCode::kInvalidArgument,
-                                  "Broadcast(9) \"x\" f32[1]: there is no replica 9; there are 6 "
-                                  "to 8"));
+                                  "Broadcast(3) \"x\" f32[1]: the replicas in sync are 0 to 2"));
 }
 
 TEST_F(LocalCollectivesTest, OneOfThemSpeaksToTheOtherProcessesForAll) {
@@ -227,13 +228,17 @@ TEST_F(LocalCollectivesTest, WhoIsInSyncIsWhoHasCome) {
   EXPECT_THAT(twice.ordinals, ElementsAre(0, 1));
 }
 
+// The processes in sync are of ranks 0 and 2, so replica 5 of those in sync has the id 8.
 TEST_F(LocalCollectivesTest, WhatABroadcastFromElsewhereBringsIsNothing) {
   Twice twice;
   others_ = &twice;
   EXPECT_THAT(RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 2),
               Each(HasValues(std::vector<float>{})));
-  EXPECT_THAT(RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 8),
+  EXPECT_THAT(RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 5),
               Each(HasValues(std::vector<float>{21, 21})));
+  EXPECT_THAT(twice.sources, ElementsAre(2, 8));
+  RunOnAll(ReduceOp::kBroadcast, {1}, {1, 1, 1}, 6);
+  EXPECT_THAT(failure_, HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("0 to 5")));
 }
 
 TEST_F(LocalCollectivesTest, AStepCountsOnFromTheCollectivesBeforeItAndBeginsAnewWhenItIsRepeated) {
@@ -311,9 +316,10 @@ TEST_F(LocalCollectivesTest, TheElderIsTheLowestReplicaOfThoseWhoAreNotNew) {
     return elders[0];
   };
   EXPECT_EQ(elder({{0, true}, {1, false}, {2, true}, {3, false}}), absl::optional<uint32_t>(3));
+  EXPECT_EQ(elder({{1, true}, {2, false}}), absl::optional<uint32_t>(3)) << "by their places";
   EXPECT_EQ(elder({{0, true}, {2, true}}), absl::nullopt);
   EXPECT_EQ(elder({{0, false}, {2, false}}), absl::nullopt);
-  EXPECT_THAT(twice.newcomers, ElementsAre(true, true, true));
+  EXPECT_THAT(twice.newcomers, ElementsAre(true, true, true, true));
 }
 
 TEST_F(LocalCollectivesTest, AReplicaThatFailsReleasesTheOthersWithItsError) {
@@ -328,15 +334,6 @@ TEST_F(LocalCollectivesTest, AReplicaThatFailsReleasesTheOthersWithItsError) {
   EXPECT_EQ(statuses[2], status);
   // The next step is a new one.
   EXPECT_THAT(RunOnAll(ReduceOp::kSum, {1}), Each(HasValues(std::vector<float>{33})));
-}
-
-TEST_F(LocalCollectivesTest, WithoutAWayToTheOthersTheyAreNotLeftOutSilently) {
-  in_sync_ = 2 * kReplicas;
-  RunOnAll(ReduceOp::kSum, {1});
-  EXPECT_THAT(failure_, HasStatus(absl::StatusCode::kUnimplemented,
-                                  HasSubstr("AllReduce(SUM) \"x\" f32[1]: collectives between "
-                                            "the workers of a sync group come with a later "
-                                            "release")));
 }
 
 TEST_F(LocalCollectivesTest, WhatAnOperationIsNotForIsRefused) {

@@ -260,7 +260,7 @@ TEST(Replicas, SpeakToEachOtherInTheirStep) {
     EXPECT_TRUE(context.AllReduce(mine, ReduceOp::kMax).equal(torch::tensor({6l, 7l})));
     EXPECT_TRUE(
         context.AllGather(mine, "ids").equal(torch::tensor({{4l, 5l}, {5l, 6l}, {6l, 7l}})));
-    EXPECT_TRUE(context.Broadcast(mine, 5).equal(torch::tensor({5l, 6l})));
+    EXPECT_TRUE(context.Broadcast(mine, 1).equal(torch::tensor({5l, 6l})));
     const Nest both = context.AllReduce(Nest{{"a", mine}, {"b", {mine * 2}}}, ReduceOp::kMin, "n");
     EXPECT_TRUE(both.at("b")[0].equal(torch::tensor({8l, 10l})));
     // Weights 1, 2 and 3 examples: (4 + 2 * 5 + 3 * 6) / 6.

@@ -61,6 +61,8 @@ class StepContext {
   torch::Tensor AllReduce(const torch::Tensor& tensor, ReduceOp op, const std::string& name = "");
   // [replicas in sync] + the tensor's shape, in the order of replica ids.
   torch::Tensor AllGather(const torch::Tensor& tensor, const std::string& name = "");
+  // That of one of the replicas in sync, counted from 0 in the order of ids: row `source` of what
+  // AllGather would give.
   torch::Tensor Broadcast(const torch::Tensor& tensor, uint32_t source = 0,
                           const std::string& name = "");
   // Tensor by tensor.
