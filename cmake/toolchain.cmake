@@ -38,4 +38,11 @@ if(WEIR_SANITIZE)
   target_compile_options(weir_build_flags INTERFACE -fsanitize=${WEIR_SANITIZE}
                          -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(weir_build_flags INTERFACE -fsanitize=${WEIR_SANITIZE})
+  target_compile_definitions(weir_build_flags INTERFACE WEIR_SANITIZED)
+  if(WEIR_SANITIZE MATCHES thread)
+    # Protobuf's headers give map fields another layout where they see gcc's macro, and its library,
+    # which is not instrumented, has the usual one.
+    target_compile_options(weir_build_flags INTERFACE -U__SANITIZE_THREAD__)
+    target_compile_definitions(weir_build_flags INTERFACE WEIR_SANITIZED_THREADS)
+  endif()
 endif()

@@ -13,10 +13,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "common/allocator.h"
 #include "common/file_system.h"
 #include "common/logging.h"
+#include "common/notification.h"
 #include "common/random_id.h"
 #include "common/shutdown_signal.h"
 #include "common/status_macros.h"
@@ -185,10 +185,10 @@ void ServerDaemon::TakeEvent(const v1::WatchEvent& event) {
 
 void ServerDaemon::Drain() {
   serving_.server->GetHealthCheckService()->SetServingStatus(false);
-  auto drained = std::make_shared<absl::Notification>();
+  auto drained = std::make_shared<Notification>();
   core_->Drain([drained] { drained->Notify(); });
   const absl::Duration longest = absl::Milliseconds(flags_.drain_timeout_ms);
-  if (!drained->WaitForNotificationWithTimeout(longest)) {
+  if (!drained->WaitFor(longest)) {
     spdlog::warn("still some pushes in flight after {}; going all the same",
                  absl::FormatDuration(longest));
   }

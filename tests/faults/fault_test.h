@@ -19,6 +19,11 @@ namespace weir {
 // How long a test waits for what must come: a lease, and a loaded machine's slowness.
 constexpr absl::Duration kSoon = absl::Seconds(60);
 
+// A counting worker's output: no step failed, nor the worker. Warnings may be there.
+inline auto HasNoFailure() {
+  return ::testing::Not(::testing::ContainsRegex("(^|\n)(step [0-9]+ )?failed: "));
+}
+
 // Tests that kill processes of a cluster with short leases.
 class FaultTest : public ::testing::Test {
  protected:

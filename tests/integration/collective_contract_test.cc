@@ -314,13 +314,13 @@ TEST_P(SharedCollective, AMemberThatLeavesWithinTheStepAbortsItAndTheOthersRepea
   Start();
   std::vector<absl::Status> second(2);
   std::vector<std::vector<float>> repeated(2);
-  Signal waiting[2];
+  Notification first_done[3];
   OnAll([&](uint32_t rank, ParameterClient& client) {
     WEIR_EXPECT_OK(Reduce<float>(client, {1}, Of(ReduceOp::kSum, {1})));
+    first_done[rank].Notify();
     if (rank == 2) return;
-    waiting[rank].Notify();
     if (rank == 0) {
-      EXPECT_TRUE(waiting[1].WaitFor(absl::Seconds(30)));
+      for (Notification& done : first_done) EXPECT_TRUE(done.WaitFor(absl::Seconds(30)));
       job_->Remove(2);
     }
     second[rank] = Reduce<float>(client, {1}, Of(ReduceOp::kSum, {1}, 1)).status();

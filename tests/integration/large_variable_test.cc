@@ -23,7 +23,7 @@ float Value(uint64_t i) {
 }
 
 // What the test and its servers take together, measured.
-#ifdef __SANITIZE_THREAD__
+#ifdef WEIR_SANITIZED_THREADS
 constexpr uint64_t kNeededGib = 5 * 8;  // four bytes of shadow for each byte
 #else
 constexpr uint64_t kNeededGib = 8;

@@ -156,7 +156,7 @@ class RemoteEndpointTest : public testing::Test {
     grpc::Slice slice(bytes);
     grpc::ByteBuffer request(&slice, 1);
     grpc::ByteBuffer reply;
-    Signal answered;
+    Notification answered;
     grpc::Status result;
     stub.UnaryCall(&context, "/weir.v1.ParameterService/" + method, grpc::StubOptions(), &request,
                    &reply, [&](const grpc::Status& status) {
@@ -260,7 +260,7 @@ TEST_F(RemoteEndpointTest, ServerThatNeverAnswersEndsInDeadlineExceededNamingIt)
 }
 
 TEST_F(RemoteEndpointTest, DestructionCancelsWhatIsInFlight) {
-  Signal answered;
+  Notification answered;
   absl::Status result;
   remote_->PushPull(v1::PushRequest(), Payload(), Soon(), [&](absl::StatusOr<PullResult> reply) {
     result = reply.status();
@@ -274,7 +274,7 @@ TEST_F(RemoteEndpointTest, DestructionCancelsWhatIsInFlight) {
 }
 
 TEST_F(RemoteEndpointTest, ParkedCallsDoNotHoldUpAServerThatStops) {
-  Signal answered;
+  Notification answered;
   absl::Status result;
   remote_->PushPull(v1::PushRequest(), Payload(), Soon(), [&](absl::StatusOr<PullResult> reply) {
     result = reply.status();

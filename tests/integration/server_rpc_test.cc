@@ -171,7 +171,7 @@ class ServerRpcTest : public testing::Test {
     grpc::ClientContext context;
     grpc::Slice slice(bytes);
     grpc::ByteBuffer request(&slice, 1), reply;
-    Signal answered;
+    Notification answered;
     grpc::Status result;
     stub.UnaryCall(&context, "/weir.v1.ParameterService/" + method, grpc::StubOptions(), &request,
                    &reply, [&](const grpc::Status& status) {

@@ -27,10 +27,17 @@ ProcessCluster::ProcessCluster(Options options)
 
 ProcessCluster::~ProcessCluster() {
   group_.Poll(absl::ZeroDuration());  // last words
+  for (const auto& [name, report] : reports_) {
+    if (!report.empty()) ADD_FAILURE() << name << ": " << report;
+  }
 }
 
 void ProcessCluster::TakeLine(const std::string& name, const std::string& line) {
-  if (IsSanitizerReport(line)) ADD_FAILURE() << name << ": " << line;
+  std::string& report = reports_[name];
+  if (!report.empty() || IsSanitizerReport(line)) absl::StrAppend(&report, line, "\n");
+  if (absl::StartsWith(line, "SUMMARY: ")) {
+    ADD_FAILURE() << name << ": " << std::exchange(report, "");
+  }
   lines_[name].push_back(line);
 }
 

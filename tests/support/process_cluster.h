@@ -74,7 +74,8 @@ class ProcessCluster {
   const Options options_;
   std::map<std::string, std::string> addresses_;
   std::map<std::string, std::vector<std::string>> lines_;
-  std::map<std::string, size_t> passed_;  // lines that WaitForLine has gone beyond
+  std::map<std::string, std::string> reports_;  // of sanitizers, as far as they have come
+  std::map<std::string, size_t> passed_;        // lines that WaitForLine has gone beyond
   std::map<std::string, ExitState> ended_;
   ProcessGroup group_;
 };

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "checkpoint/manifest.h"
+#include "common/notification.h"
 #include "common/status_macros.h"
 #include "rpc/job_state.h"
 #include "rpc/run_again.h"
@@ -30,13 +30,13 @@ absl::Time NoDeadline() {
 // Waits for the one answer of a call that answers through a callback.
 template <typename Result, typename Start>
 absl::StatusOr<Result> Await(Start start) {
-  absl::Notification answered;
+  Notification answered;
   absl::StatusOr<Result> result;
   start([&](absl::StatusOr<Result> got) {
     result = std::move(got);
     answered.Notify();
   });
-  answered.WaitForNotification();
+  answered.Wait();
   return result;
 }
 

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <list>
+#include <vector>
 
 #include "rpc/errors.h"
 #include "tests/unit/client/engine_fixture.h"
@@ -42,8 +44,9 @@ class CollectiveTransferTest : public EngineFixture {
 
   std::shared_ptr<Result> Reduce(const std::vector<float>& values, const ReduceOptions& options) {
     auto result = std::make_shared<Result>();
+    const std::vector<float>& sent = sent_.emplace_back(values);
     engine_->StartReduce(
-        {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)}, options,
+        {reinterpret_cast<const std::byte*>(sent.data()), sent.size() * sizeof(float)}, options,
         bytes_, [result](absl::StatusOr<TransferResult> r) { *result = std::move(r); });
     return result;
   }
@@ -60,6 +63,7 @@ class CollectiveTransferTest : public EngineFixture {
     return requests;
   }
 
+  std::list<std::vector<float>> sent_;  // in use until the calls end
   std::vector<std::byte> bytes_;
 };
 

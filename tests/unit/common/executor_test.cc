@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "absl/synchronization/notification.h"
+#include "common/notification.h"
 #include "tests/support/manual_executor.h"
 
 namespace weir {
@@ -24,13 +24,13 @@ TEST(ThreadPool, RunsEveryTaskBeforeItIsDestroyed) {
 
 TEST(ThreadPool, TimerRunsUnlessCancelled) {
   auto pool = Executor::CreatePool(1);
-  absl::Notification ran;
+  Notification ran;
   bool cancelled_ran = false;
   const TimerId cancelled = pool->RunAfter(absl::Hours(1), [&] { cancelled_ran = true; });
   pool->RunAfter(absl::Milliseconds(1), [&] { ran.Notify(); });
   EXPECT_TRUE(pool->Cancel(cancelled));
   EXPECT_FALSE(pool->Cancel(cancelled));
-  EXPECT_TRUE(ran.WaitForNotificationWithTimeout(absl::Seconds(10)));
+  EXPECT_TRUE(ran.WaitFor(absl::Seconds(10)));
   pool.reset();
   EXPECT_FALSE(cancelled_ran);
 }

@@ -4,7 +4,6 @@
 #include <random>
 #include <thread>
 
-#include "absl/synchronization/notification.h"
 #include "tests/support/call_and_wait.h"
 #include "tests/unit/server/server_fixture.h"
 

@@ -171,6 +171,7 @@ std::vector<T> ValuesOf(const Payload& payload) {
   std::vector<T> values(payload.size() / sizeof(T));
   size_t offset = 0;
   for (const Payload::Slice& slice : payload.slices()) {
+    if (slice.size == 0) continue;
     std::memcpy(reinterpret_cast<std::byte*>(values.data()) + offset, slice.data, slice.size);
     offset += slice.size;
   }
