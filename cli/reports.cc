@@ -179,7 +179,11 @@ std::string StopReport(const v1::JobStatus& before, const v1::JobStatus& after) 
                         checkpoint);
   }
   if (!IsLive(view.state())) {
-    return absl::StrCat(view.name(), " had no workers and is stopped; ", checkpoint);
+    const bool ran = before.view().state() == v1::JOB_STATE_RUNNING;
+    const char* was = before.view().members().empty() ? " had no workers and"
+                      : ran                           ? ""
+                                                      : " had not begun and";
+    return absl::StrCat(view.name(), was, " is stopped; ", checkpoint);
   }
   if (view.members().empty()) {
     return absl::StrCat(view.name(), " has no workers; it is saved and stopped.\n");

@@ -279,6 +279,8 @@ TEST(Reports, StopSaysWhatItHasFoundAndWhatIsSaved) {
   EXPECT_EQ(StopReport(running, running),
             "The workers of j stop after their current step; then it is saved.\n");
   EXPECT_EQ(StopReport(orphan, orphan), "j has no workers; it is saved and stopped.\n");
+  EXPECT_EQ(StopReport(running, stopped),
+            "j had not begun and is stopped; it has no checkpoint.\n");
   EXPECT_EQ(StopReport(orphan, stopped),
             "j had no workers and is stopped; it has no checkpoint.\n");
   stopped.set_latest_checkpoint("00000002-1");
