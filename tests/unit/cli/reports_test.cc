@@ -279,7 +279,10 @@ TEST(Reports, StopSaysWhatItHasFoundAndWhatIsSaved) {
   EXPECT_EQ(StopReport(running, running),
             "The workers of j stop after their current step; then it is saved.\n");
   EXPECT_EQ(StopReport(orphan, orphan), "j has no workers; it is saved and stopped.\n");
-  EXPECT_EQ(StopReport(running, stopped),
+  EXPECT_EQ(StopReport(running, stopped), "j is stopped; it has no checkpoint.\n");
+  v1::JobStatus waiting = running;
+  waiting.mutable_view()->set_state(v1::JOB_STATE_WAITING);
+  EXPECT_EQ(StopReport(waiting, stopped),
             "j had not begun and is stopped; it has no checkpoint.\n");
   EXPECT_EQ(StopReport(orphan, stopped),
             "j had no workers and is stopped; it has no checkpoint.\n");
