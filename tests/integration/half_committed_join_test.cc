@@ -80,6 +80,35 @@ class HalfCommittedJoin : public CoordinatorTest {
     WEIR_ASSERT_OK(Push(1, 1, 0).get());
   }
 
+  // The coordinator dies before it hears of server-0's commit, and before server-1 hears of any.
+  void JoinAtServer0Alone() {
+    const auto commit = servers_.commit.answer;
+    servers_.commit.answer =
+        [&](const v1::ServerInfo& server,
+            const v1::CommitStepRequest& request) -> absl::StatusOr<v1::CommitStepReply> {
+      if (server.name() == "server-0") return commit(server, request);
+      coordinator_.reset();
+      return absl::UnavailableError("never heard");
+    };
+    WEIR_ASSERT_OK(Join(2, spec_));
+    ASSERT_EQ(coordinator_, nullptr);
+    servers_.commit.answer = commit;
+  }
+  // Worker 1's pushes from `step` on until worker 2 is in step with it for three, each of which
+  // counts once on both servers when both have pushed.
+  void ExpectStepsFrom(uint64_t step) {
+    const uint64_t first_step = View().members(1).first_step();
+    for (; step < first_step + 3; ++step) {
+      for (const int server : {0, 1}) {
+        WEIR_ASSERT_OK(Push(1, server, step).get());
+        if (step < first_step) continue;
+        EXPECT_THAT(Weights(server), Each(-static_cast<float>(step)));
+        WEIR_ASSERT_OK(Push(2, server, step, step - first_step + 1).get());
+        EXPECT_THAT(Weights(server), Each(-static_cast<float>(step + 1)));
+      }
+    }
+  }
+
   absl::Time Soon() const { return clock_.Now() + absl::Minutes(1); }
   v1::RequestContext ContextOf(uint64_t worker, int server) {
     v1::RequestContext context;
@@ -132,19 +161,10 @@ class HalfCommittedJoin : public CoordinatorTest {
   std::vector<std::unique_ptr<ParameterServer>> cores_;
 };
 
+// It joins within the steps that worker 1 has done, so that it is in force at server-0 at once.
 TEST_F(HalfCommittedJoin, HoldsNobodyUpAndCountsNobodyTwiceWhenTheCoordinatorIsBack) {
   Begin();
-  const auto commit = servers_.commit.answer;
-  servers_.commit.answer =
-      [&](const v1::ServerInfo& server,
-          const v1::CommitStepRequest& request) -> absl::StatusOr<v1::CommitStepReply> {
-    if (server.name() == "server-0") return commit(server, request);
-    coordinator_.reset();
-    return absl::UnavailableError("never heard");
-  };
-  WEIR_ASSERT_OK(Join(2, spec_));
-  ASSERT_EQ(coordinator_, nullptr);
-  servers_.commit.answer = commit;
+  JoinAtServer0Alone();
   // Server-0 counts the newcomer from step 2 on, and wants step 1 from who knows that; server-1
   // waits for the word, 2 s at most.
   EXPECT_TRUE(IsStaleView(Push(1, 0, 1).get().status()));
@@ -154,6 +174,10 @@ TEST_F(HalfCommittedJoin, HoldsNobodyUpAndCountsNobodyTwiceWhenTheCoordinatorIsB
   WEIR_ASSERT_OK(held.get());
 
   Boot();
+  // A worker that hears of the next view before server-0 has the newer one of the two: it waits for
+  // server-0, and does not look for one that is newer still.
+  EXPECT_THAT(Push(1, 0, 1).get(),
+              HasStatus(absl::StatusCode::kUnavailable, HasSubstr("generation")));
   WatchForCores();
   ASSERT_THAT(View().members(), SizeIs(1));
   WEIR_ASSERT_OK(Push(1, 0, 1).get());
@@ -165,16 +189,19 @@ TEST_F(HalfCommittedJoin, HoldsNobodyUpAndCountsNobodyTwiceWhenTheCoordinatorIsB
   WEIR_ASSERT_OK(Beat(1, 2));
   Pass(absl::Seconds(1), {1, 2}, {900, 901});
   ASSERT_THAT(View().members(), SizeIs(2));
-  const uint64_t first_step = View().members(1).first_step();
-  for (uint64_t step = 3; step < first_step + 3; ++step) {
-    for (const int server : {0, 1}) {
-      WEIR_ASSERT_OK(Push(1, server, step).get());
-      if (step < first_step) continue;
-      EXPECT_THAT(Weights(server), Each(-static_cast<float>(step)));
-      WEIR_ASSERT_OK(Push(2, server, step, step - first_step + 1).get());
-      EXPECT_THAT(Weights(server), Each(-static_cast<float>(step + 1)));
-    }
-  }
+  ExpectStepsFrom(3);
+}
+
+// It joins at a step that is to come, and is only agreed on at server-0.
+TEST_F(HalfCommittedJoin, ThatIsStillToComeGivesWayToTheJoinOfTheNextCoordinator) {
+  Begin();
+  WEIR_ASSERT_OK(Beat(1, 2));
+  JoinAtServer0Alone();
+  Boot();
+  WatchForCores();
+  Pass(absl::Seconds(1), {1, 2}, {900, 901});
+  ASSERT_THAT(View().members(), SizeIs(2)) << "although no step has been done meanwhile";
+  ExpectStepsFrom(1);
 }
 
 }  // namespace
