@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -76,6 +77,9 @@ class TransferEngine final : public ViewListener,
  private:
   struct PayloadHold;
   using LaneKey = std::pair<uint64_t, std::string>;  // incarnation, address
+  // Of a message: what goes before its payload.
+  using Header =
+      std::variant<v1::PullRequest, v1::PushRequest, v1::AssignRequest, v1::ReduceRequest>;
 
   // What is done once the lock is let go.
   struct Effects {
@@ -137,8 +141,9 @@ class TransferEngine final : public ViewListener,
   void Send(WireMessage* message);
   v1::RequestContext ContextOf(const WireMessage& message) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Header HeaderOf(const WireMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename Request>
-  Request HeaderOf(const WireMessage& message, Request request)
+  Request WithSegments(const WireMessage& message, Request request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::PushRequest PushHeaderOf(const WireMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Payload PayloadOf(const WireMessage& message);

@@ -200,8 +200,29 @@ v1::RequestContext TransferEngine::ContextOf(const WireMessage& message) const {
   return context;
 }
 
+TransferEngine::Header TransferEngine::HeaderOf(const WireMessage& message) {
+  switch (message.call) {
+    case Call::kPull: {
+      v1::PullRequest request;
+      request.set_step(message.transfer->pull_step);
+      return WithSegments(message, std::move(request));
+    }
+    case Call::kReduce: {
+      v1::ReduceRequest request = message.transfer->collective->RequestOf(message.pieces.front());
+      *request.mutable_context() = ContextOf(message);
+      return request;
+    }
+    case Call::kAssign:
+      return WithSegments(message, v1::AssignRequest());
+    case Call::kPush:
+    case Call::kPushPull:
+      break;
+  }
+  return PushHeaderOf(message);
+}
+
 template <typename Request>
-Request TransferEngine::HeaderOf(const WireMessage& message, Request request) {
+Request TransferEngine::WithSegments(const WireMessage& message, Request request) {
   *request.mutable_context() = ContextOf(message);
   const bool pushes = message.call == Call::kPush || message.call == Call::kPushPull;
   for (const Piece& piece : message.pieces) {
@@ -222,7 +243,7 @@ Request TransferEngine::HeaderOf(const WireMessage& message, Request request) {
 }
 
 v1::PushRequest TransferEngine::PushHeaderOf(const WireMessage& message) {
-  v1::PushRequest request = HeaderOf(message, message.transfer->push);
+  v1::PushRequest request = WithSegments(message, message.transfer->push);
   if (message.transfer->attempt == attempt_ && ledger_.cut() != 0) {
     request.set_cut(ledger_.cut());
     request.set_cut_sequence(ledger_.cut_sequence(request.group()));
@@ -284,67 +305,44 @@ Payload TransferEngine::PayloadOf(const WireMessage& message) {
 
 void TransferEngine::Send(WireMessage* message) {
   std::shared_ptr<ParameterEndpoint> endpoint;
-  v1::PullRequest pull;
-  v1::PushRequest push;
-  v1::AssignRequest assign;
-  v1::ReduceRequest reduce;
+  Header header;
   {
     MutexLock lock(mutex_);
     endpoint = message->lane->endpoint;
-    if (message->call == Call::kPull) {
-      pull.set_step(message->transfer->pull_step);
-      pull = HeaderOf(*message, std::move(pull));
-    } else if (message->call == Call::kReduce) {
-      reduce = message->transfer->collective->RequestOf(message->pieces.front());
-      *reduce.mutable_context() = ContextOf(*message);
-    } else if (message->call == Call::kAssign) {
-      assign = HeaderOf(*message, std::move(assign));
-    } else {
-      push = PushHeaderOf(*message);
-    }
+    header = HeaderOf(*message);
     if (message->call != Call::kPull && endpoint != nullptr) ++message->transfer->holds;
   }
-  const auto self = shared_from_this();
   if (endpoint == nullptr) return TakePush(message, absl::CancelledError("closing"), {});
   const absl::Time deadline =
       std::min(message->transfer->deadline, options_.clock->Now() + options_.rpc_timeout);
-  if (message->call == Call::kPull) {
-    endpoint->Pull(pull, deadline, [self, message](absl::StatusOr<PullResult> answer) {
-      self->TakePull(message, std::move(answer));
-    });
-    return;
+  const auto take_pull = [self = shared_from_this(), message](absl::StatusOr<PullResult> answer) {
+    self->TakePull(message, std::move(answer));
+  };
+  if (const auto* pull = std::get_if<v1::PullRequest>(&header)) {
+    return endpoint->Pull(*pull, deadline, take_pull);
   }
   // The message may be gone as soon as it is sent.
   const std::shared_ptr<Transfer> transfer = message->transfer;
   Payload payload = PayloadOf(*message);
   const bool held = payload.size() > 0;
-  const auto take_push = [self, message](const auto& answer, const v1::PushOutcome& outcome) {
-    self->TakePush(message, answer.status(), outcome);
-  };
-  switch (message->call) {
-    case Call::kPushPull:
-      endpoint->PushPull(push, std::move(payload), deadline,
-                         [self, message](absl::StatusOr<PullResult> answer) {
-                           self->TakePull(message, std::move(answer));
-                         });
-      break;
-    case Call::kReduce:
-      endpoint->Reduce(reduce, std::move(payload), deadline,
-                       [self, message](absl::StatusOr<ReduceResult> answer) {
-                         self->TakeReduce(message, std::move(answer));
-                       });
-      break;
-    case Call::kPush:
-      endpoint->Push(push, std::move(payload), deadline,
-                     [take_push](absl::StatusOr<v1::PushReply> answer) {
-                       take_push(answer, answer.ok() ? answer->outcome() : v1::PushOutcome());
+  if (const auto* reduce = std::get_if<v1::ReduceRequest>(&header)) {
+    endpoint->Reduce(*reduce, std::move(payload), deadline,
+                     [self = shared_from_this(), message](absl::StatusOr<ReduceResult> answer) {
+                       self->TakeReduce(message, std::move(answer));
                      });
-      break;
-    default:
-      endpoint->Assign(assign, std::move(payload), deadline,
-                       [take_push](absl::StatusOr<v1::AssignReply> answer) {
-                         take_push(answer, v1::PushOutcome());
-                       });
+  } else if (const auto* assign = std::get_if<v1::AssignRequest>(&header)) {
+    endpoint->Assign(*assign, std::move(payload), deadline,
+                     [self = shared_from_this(), message](absl::StatusOr<v1::AssignReply> answer) {
+                       self->TakePush(message, answer.status(), v1::PushOutcome());
+                     });
+  } else if (message->call == Call::kPushPull) {
+    endpoint->PushPull(std::get<v1::PushRequest>(header), std::move(payload), deadline, take_pull);
+  } else {
+    endpoint->Push(std::get<v1::PushRequest>(header), std::move(payload), deadline,
+                   [self = shared_from_this(), message](absl::StatusOr<v1::PushReply> answer) {
+                     self->TakePush(message, answer.status(),
+                                    answer.ok() ? answer->outcome() : v1::PushOutcome());
+                   });
   }
   if (!held) TakeRelease(transfer);
 }
