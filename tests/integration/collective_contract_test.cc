@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "tests/support/call_and_wait.h"
@@ -27,25 +28,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 template <typename T>
-DType DTypeOf();
-template <>
-DType DTypeOf<float>() {
-  return DType::kFloat32;
-}
-template <>
-DType DTypeOf<double>() {
-  return DType::kFloat64;
-}
-template <>
-DType DTypeOf<int32_t>() {
-  return DType::kInt32;
-}
-template <>
-DType DTypeOf<int64_t>() {
-  return DType::kInt64;
-}
-template <>
-DType DTypeOf<uint8_t>() {
+DType DTypeOf() {
+  if (std::is_same_v<T, float>) return DType::kFloat32;
+  if (std::is_same_v<T, double>) return DType::kFloat64;
+  if (std::is_same_v<T, int32_t>) return DType::kInt32;
+  if (std::is_same_v<T, int64_t>) return DType::kInt64;
   return DType::kBool;
 }
 
