@@ -12,26 +12,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-class CoordinatorCheckpoints : public CoordinatorTest {
- protected:
-  std::vector<v1::Manifest> List() {
-    v1::ListCheckpointsRequest request;
-    request.set_job("job");
-    const auto reply = Call(&Coordinator::ListCheckpoints, request);
-    return {reply->manifests().begin(), reply->manifests().end()};
-  }
-  // A checkpoint of a running sync job at `step`.
-  std::string SaveAt(uint64_t step, uint64_t examples) {
-    servers_.saved_step = step;
-    servers_.saved_examples = examples;
-    const auto saved = Save();
-    if (!saved->has_value() || !(*saved)->ok()) {
-      ADD_FAILURE() << "not saved";
-      return "";
-    }
-    return (**saved)->manifest().id();
-  }
-};
+using CoordinatorCheckpoints = CoordinatorTest;
 
 TEST_F(CoordinatorCheckpoints, SyncCutFallsOnOneStepOnAllServers) {
   RunJob(SyncJob(2), {1, 2});
@@ -49,11 +30,11 @@ TEST_F(CoordinatorCheckpoints, SyncCutFallsOnOneStepOnAllServers) {
   ASSERT_THAT(servers_.save.calls, SizeIs(2));
   EXPECT_EQ(servers_.save.calls[0].second.cut(), cut);
   EXPECT_EQ(View().cut(), 0) << "workers mark cuts in async alone";
-  ASSERT_THAT(List(), SizeIs(1));
-  EXPECT_EQ(List()[0].step(), 40);
-  EXPECT_EQ(List()[0].examples(), 800);
-  EXPECT_THAT(List()[0].parts(), SizeIs(2));
-  EXPECT_EQ(servers_.save.calls[0].second.directory(), absl::StrCat("job/", List()[0].id()));
+  ASSERT_THAT(Checkpoints(), SizeIs(1));
+  EXPECT_EQ(Checkpoints()[0].step(), 40);
+  EXPECT_EQ(Checkpoints()[0].examples(), 800);
+  EXPECT_THAT(Checkpoints()[0].parts(), SizeIs(2));
+  EXPECT_EQ(servers_.save.calls[0].second.directory(), absl::StrCat("job/", Checkpoints()[0].id()));
 }
 
 TEST_F(CoordinatorCheckpoints, TwoAskedForAtOnceBecomeOne) {
@@ -70,7 +51,7 @@ TEST_F(CoordinatorCheckpoints, TwoAskedForAtOnceBecomeOne) {
   executor_.RunAll();
   ASSERT_THAT(ids, SizeIs(2));
   EXPECT_EQ(ids[0], ids[1]);
-  EXPECT_THAT(List(), SizeIs(1));
+  EXPECT_THAT(Checkpoints(), SizeIs(1));
 }
 
 TEST_F(CoordinatorCheckpoints, OneAskedForAfterTheCutGetsItsOwn) {
@@ -95,7 +76,7 @@ TEST_F(CoordinatorCheckpoints, OneAskedForAfterTheCutGetsItsOwn) {
   WEIR_ASSERT_OK(Mark(1));
   ASSERT_THAT(ids, SizeIs(2));
   EXPECT_NE(ids[1], (**first)->manifest().id());
-  EXPECT_THAT(List(), SizeIs(2));
+  EXPECT_THAT(Checkpoints(), SizeIs(2));
 }
 
 TEST_F(CoordinatorCheckpoints, AsyncCutIsOfTheMarksOfAllAndKeepsTheDataPosition) {
@@ -115,7 +96,7 @@ TEST_F(CoordinatorCheckpoints, AsyncCutIsOfTheMarksOfAllAndKeepsTheDataPosition)
   WEIR_ASSERT_OK(**saved);
   ASSERT_THAT(servers_.save.calls, SizeIs(2));
   EXPECT_THAT(servers_.save.calls[0].second.marks(), SizeIs(2));
-  const v1::Manifest manifest = List()[0];
+  const v1::Manifest manifest = Checkpoints()[0];
   EXPECT_EQ(manifest.next_position(), 80);
   ASSERT_THAT(manifest.unfinished(), SizeIs(1));
   EXPECT_EQ(manifest.unfinished(0).first(), 20);
@@ -165,13 +146,13 @@ TEST_F(CoordinatorCheckpoints, FailedPartLeavesThePreviousCheckpointAndIsDropped
   };
   const auto second = Save();
   EXPECT_FALSE(second->has_value());
-  ASSERT_THAT(List(), SizeIs(1));
-  EXPECT_EQ(List()[0].id(), first);
+  ASSERT_THAT(Checkpoints(), SizeIs(1));
+  EXPECT_EQ(Checkpoints()[0].id(), first);
   ASSERT_THAT(servers_.drop.calls, SizeIs(2)) << "both servers forget the part of the failed one";
   Pass(absl::Seconds(2), {1}, {900, 901});
   ASSERT_TRUE(second->has_value()) << "it is tried again";
   WEIR_ASSERT_OK(**second);
-  EXPECT_THAT(List(), SizeIs(2));
+  EXPECT_THAT(Checkpoints(), SizeIs(2));
 }
 
 TEST_F(CoordinatorCheckpoints, PartsOfTwoStepsAreNoCheckpoint) {
@@ -183,7 +164,7 @@ TEST_F(CoordinatorCheckpoints, PartsOfTwoStepsAreNoCheckpoint) {
   };
   const auto saved = Save(absl::Seconds(20));
   Pass(absl::Seconds(21), {1}, {900, 901});
-  EXPECT_THAT(List(), IsEmpty());
+  EXPECT_THAT(Checkpoints(), IsEmpty());
   ASSERT_TRUE(saved->has_value());
   EXPECT_THAT((**saved).status(), HasStatus(absl::StatusCode::kAborted, HasSubstr("one step")));
 }
@@ -335,7 +316,7 @@ TEST_F(CoordinatorCheckpoints, OrphanIsSavedBeforeItEnds) {
   WEIR_ASSERT_OK(Leave(1, false));
   Pass(absl::Seconds(61), {}, {900, 901});
   EXPECT_EQ(View().state(), v1::JOB_STATE_FAILED);
-  EXPECT_THAT(List(), SizeIs(1));
+  EXPECT_THAT(Checkpoints(), SizeIs(1));
 }
 
 // Worker 1 has seen the stop and left, worker 2 is in a step still: nothing may wait for it. The
@@ -346,9 +327,7 @@ TEST_F(CoordinatorCheckpoints, StoppedJobIsSavedWhenItsWorkersHaveLeft) {
     spec.mutable_checkpoint()->set_at_end(true);
     servers_.save.calls.clear();
     RunJob(spec, {1, 2});
-    v1::StopJobRequest stop;
-    stop.set_job(spec.name());
-    WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
+    WEIR_ASSERT_OK(Stop(spec.name()));
     WEIR_ASSERT_OK(Leave(1, true));
     EXPECT_THAT(servers_.save.calls, IsEmpty());
     EXPECT_THAT(Join(3, spec), HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("stop")));
@@ -356,10 +335,7 @@ TEST_F(CoordinatorCheckpoints, StoppedJobIsSavedWhenItsWorkersHaveLeft) {
     EXPECT_THAT(servers_.save.calls, SizeIs(2));
     EXPECT_EQ(View(spec.name()).state(), v1::JOB_STATE_STOPPED);
     EXPECT_THAT(View(spec.name()).message(), HasSubstr("stopped by command"));
-    v1::ListCheckpointsRequest list;
-    list.set_job(spec.name());
-    WEIR_ASSERT_OK_AND_ASSIGN(const auto saved, Call(&Coordinator::ListCheckpoints, list));
-    EXPECT_THAT(saved.manifests(), SizeIs(1));
+    EXPECT_THAT(Checkpoints(spec.name()), SizeIs(1));
   }
 }
 
@@ -368,9 +344,7 @@ TEST_F(CoordinatorCheckpoints, StoppedOrphanIsSavedAtOnce) {
   spec.mutable_checkpoint()->set_at_end(true);
   RunJob(spec, {1});
   WEIR_ASSERT_OK(Leave(1, false, "power"));
-  v1::StopJobRequest stop;
-  stop.set_job("job");
-  WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
+  WEIR_ASSERT_OK(Stop());
   EXPECT_THAT(servers_.save.calls, SizeIs(2));
   EXPECT_EQ(View().state(), v1::JOB_STATE_STOPPED);
 }

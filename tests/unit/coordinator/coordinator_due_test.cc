@@ -8,15 +8,7 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class CoordinatorDue : public CoordinatorTest {
- protected:
-  std::vector<v1::Manifest> List() {
-    v1::ListCheckpointsRequest request;
-    request.set_job("job");
-    const auto reply = Call(&Coordinator::ListCheckpoints, request);
-    return {reply->manifests().begin(), reply->manifests().end()};
-  }
-};
+using CoordinatorDue = CoordinatorTest;
 
 TEST_F(CoordinatorDue, CheckpointByExamplesAndTheOldOnesGoManifestFirst) {
   v1::JobSpec spec = SyncJob(1);
@@ -28,13 +20,13 @@ TEST_F(CoordinatorDue, CheckpointByExamplesAndTheOldOnesGoManifestFirst) {
     servers_.saved_examples = 100 * i;
     WEIR_ASSERT_OK(Report(1, 10 * i - 1, 100 * i - 10));
     Pass(absl::Seconds(1), {1}, {900, 901});
-    EXPECT_THAT(List(), SizeIs(std::min<uint64_t>(i - 1, 2)));
+    EXPECT_THAT(Checkpoints(), SizeIs(std::min<uint64_t>(i - 1, 2)));
     WEIR_ASSERT_OK(Report(1, 10 * i, 100 * i));
     Pass(absl::Seconds(1), {1}, {900, 901});
-    EXPECT_THAT(List(), SizeIs(std::min<uint64_t>(i, 2)));
+    EXPECT_THAT(Checkpoints(), SizeIs(std::min<uint64_t>(i, 2)));
   }
-  EXPECT_EQ(List()[0].examples(), 400);
-  EXPECT_EQ(List()[1].examples(), 300);
+  EXPECT_EQ(Checkpoints()[0].examples(), 400);
+  EXPECT_EQ(Checkpoints()[1].examples(), 300);
   EXPECT_THAT(servers_.drop.calls, SizeIs(4)) << "two old ones on two servers";
 }
 
@@ -46,16 +38,16 @@ TEST_F(CoordinatorDue, CheckpointBySecondsSinceTheLastOneWasCommitted) {
   Pass(absl::Seconds(200), {}, {900, 901});  // not counted: the job does not run
   RunJob(spec, {1});
   Pass(absl::Seconds(299), {1}, {900, 901});
-  EXPECT_THAT(List(), IsEmpty());
+  EXPECT_THAT(Checkpoints(), IsEmpty());
   Pass(absl::Seconds(2), {1}, {900, 901});
-  EXPECT_THAT(List(), SizeIs(1));
+  EXPECT_THAT(Checkpoints(), SizeIs(1));
   // One that somebody asks for counts too.
   Pass(absl::Seconds(200), {1}, {900, 901});
   ASSERT_TRUE(Save()->has_value());
   Pass(absl::Seconds(299), {1}, {900, 901});
-  EXPECT_THAT(List(), SizeIs(2));
+  EXPECT_THAT(Checkpoints(), SizeIs(2));
   Pass(absl::Seconds(2), {1}, {900, 901});
-  EXPECT_THAT(List(), SizeIs(3));
+  EXPECT_THAT(Checkpoints(), SizeIs(3));
 }
 
 // Nothing has been lost while it could not be saved, and it is not saved twice afterwards.
@@ -68,12 +60,12 @@ TEST_F(CoordinatorDue, OneThatIsDueBySecondsAndFailsIsTriedAgainAndThenCountsAne
     return absl::ResourceExhaustedError("disk full");
   };
   Pass(absl::Seconds(400), {1}, {900, 901});
-  EXPECT_THAT(List(), IsEmpty());
+  EXPECT_THAT(Checkpoints(), IsEmpty());
   servers_.save.answer = part_of;
   Pass(absl::Seconds(61), {1}, {900, 901});  // the longest pause between tries
-  EXPECT_THAT(List(), SizeIs(1));
+  EXPECT_THAT(Checkpoints(), SizeIs(1));
   Pass(absl::Seconds(200), {1}, {900, 901});
-  EXPECT_THAT(List(), SizeIs(1));
+  EXPECT_THAT(Checkpoints(), SizeIs(1));
 }
 
 TEST_F(CoordinatorDue, ACheckpointEverySoManySecondsIsDueSoLongAfterTheRestart) {

@@ -142,6 +142,30 @@ Pending<v1::SaveCheckpointReply> CoordinatorTest::Save(absl::Duration timeout) {
   });
 }
 
+std::string CoordinatorTest::SaveAt(uint64_t step, uint64_t examples) {
+  servers_.saved_step = step;
+  servers_.saved_examples = examples;
+  const auto saved = Save();
+  if (saved->has_value() && (*saved)->ok()) return (**saved)->manifest().id();
+  ADD_FAILURE() << "not saved";
+  return "";
+}
+
+std::vector<v1::Manifest> CoordinatorTest::Checkpoints(const std::string& job) {
+  v1::ListCheckpointsRequest request;
+  request.set_job(job);
+  const auto reply = Call(&Coordinator::ListCheckpoints, request);
+  EXPECT_THAT(reply, IsOk());
+  if (!reply.ok()) return {};
+  return {reply->manifests().begin(), reply->manifests().end()};
+}
+
+absl::Status CoordinatorTest::Stop(const std::string& job) {
+  v1::StopJobRequest request;
+  request.set_job(job);
+  return Call(&Coordinator::StopJob, request).status();
+}
+
 absl::StatusOr<v1::TakeRangesReply> CoordinatorTest::Take(uint64_t worker, uint64_t request,
                                                           uint64_t examples, uint64_t consumed) {
   v1::TakeRangesRequest call;

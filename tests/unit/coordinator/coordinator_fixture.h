@@ -65,6 +65,12 @@ class CoordinatorTest : public ::testing::Test {
   Pending<v1::BarrierReply> Enter(uint64_t worker, const std::string& name, double value,
                                   absl::Duration timeout = absl::Minutes(1), uint64_t step = 0);
   Pending<v1::SaveCheckpointReply> Save(absl::Duration timeout = absl::Minutes(1));
+  // A checkpoint of a running sync job at `step`, with 10 examples a step unless told otherwise.
+  std::string SaveAt(uint64_t step) { return SaveAt(step, 10 * step); }
+  std::string SaveAt(uint64_t step, uint64_t examples);
+  // Newest first.
+  std::vector<v1::Manifest> Checkpoints(const std::string& job = "job");
+  absl::Status Stop(const std::string& job = "job");
   absl::StatusOr<v1::TakeRangesReply> Take(uint64_t worker, uint64_t request, uint64_t examples,
                                            uint64_t consumed = 0);
   // The newest view of a job, as its watchers have it.

@@ -22,24 +22,6 @@ class CoordinatorRerun : public CoordinatorTest {
     spec.set_replace(true);
     return spec;
   }
-  std::string SaveAt(uint64_t step) {
-    servers_.saved_step = step;
-    servers_.saved_examples = 10 * step;
-    const auto saved = Save();
-    if (saved->has_value() && (*saved)->ok()) return (**saved)->manifest().id();
-    ADD_FAILURE() << "not saved";
-    return "";
-  }
-  void Stop() {
-    v1::StopJobRequest stop;
-    stop.set_job("job");
-    WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
-  }
-  size_t Checkpoints() {
-    v1::ListCheckpointsRequest list;
-    list.set_job("job");
-    return static_cast<size_t>(Call(&Coordinator::ListCheckpoints, list)->manifests_size());
-  }
 };
 
 TEST_F(CoordinatorRerun, WorkerThatJoinsIsNotAskedToResumeOrReplaceAsTheOthersDid) {
@@ -167,9 +149,9 @@ TEST_F(CoordinatorRerun, StoppedJobIsNotSilentlyBegunAnew) {
   RunJob(spec, {1});
   WEIR_ASSERT_OK(Report(1, 30, 300));
   servers_.saved_step = 30;
-  Stop();
+  WEIR_ASSERT_OK(Stop());
   WEIR_ASSERT_OK(Leave(1, true));
-  ASSERT_EQ(Checkpoints(), 1u);
+  ASSERT_THAT(Checkpoints(), SizeIs(1));
   EXPECT_THAT(
       Join(2, spec),
       HasStatus(kFailedPrecondition,
@@ -183,7 +165,7 @@ TEST_F(CoordinatorRerun, StoppedJobIsNotSilentlyBegunAnew) {
 
 TEST_F(CoordinatorRerun, StoppedJobWithoutACheckpointSaysSo) {
   RunJob(SyncJob(1), {1});
-  Stop();
+  WEIR_ASSERT_OK(Stop());
   WEIR_ASSERT_OK(Leave(1, true));
   EXPECT_THAT(Join(2, SyncJob(1)),
               HasStatus(kFailedPrecondition,
@@ -214,17 +196,17 @@ TEST_F(CoordinatorRerun, WhatNobodyHasTrainedOnIsSavedOnce) {
   RunJob(spec, {1});
   WEIR_ASSERT_OK(Report(1, 8, 80));
   Pass(absl::Seconds(11), {1}, {900, 901});
-  EXPECT_EQ(Checkpoints(), 1u);
+  EXPECT_THAT(Checkpoints(), SizeIs(1));
   Pass(absl::Seconds(30), {1}, {900, 901});
-  EXPECT_EQ(Checkpoints(), 1u) << "no step since";
+  EXPECT_THAT(Checkpoints(), SizeIs(1)) << "no step since";
   WEIR_ASSERT_OK(Report(1, 9, 90));
   Pass(absl::Seconds(1), {1}, {900, 901});
-  EXPECT_EQ(Checkpoints(), 2u);
+  EXPECT_THAT(Checkpoints(), SizeIs(2));
   WEIR_ASSERT_OK(Leave(1, false, "power"));
   Pass(absl::Seconds(60), {}, {900, 901});
-  EXPECT_EQ(Checkpoints(), 3u) << "it may have trained after the cut; but once";
-  Stop();
-  EXPECT_EQ(Checkpoints(), 3u);
+  EXPECT_THAT(Checkpoints(), SizeIs(3)) << "it may have trained after the cut; but once";
+  WEIR_ASSERT_OK(Stop());
+  EXPECT_THAT(Checkpoints(), SizeIs(3));
   EXPECT_EQ(View().state(), v1::JOB_STATE_STOPPED);
 }
 

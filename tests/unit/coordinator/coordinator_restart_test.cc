@@ -94,10 +94,8 @@ TEST_F(CoordinatorRestart, CheckpointsAreThereAndUnfinishedOnesAreDropped) {
   EXPECT_EQ(coordinator_, nullptr);
   servers_.drop.calls.clear();
   Boot();
-  v1::ListCheckpointsRequest list;
-  WEIR_ASSERT_OK_AND_ASSIGN(const auto reply, Call(&Coordinator::ListCheckpoints, list));
-  ASSERT_THAT(reply.manifests(), SizeIs(1));
-  EXPECT_EQ(reply.manifests(0).id(), (**saved)->manifest().id());
+  ASSERT_THAT(Checkpoints(), SizeIs(1));
+  EXPECT_EQ(Checkpoints()[0].id(), (**saved)->manifest().id());
   Pass(absl::Seconds(11), {1}, {900, 901});
   EXPECT_THAT(servers_.drop.calls, SizeIs(2));
   WEIR_ASSERT_OK(AddServer("server-0", 950));
