@@ -55,10 +55,18 @@ absl::Status LocalCluster::Launch(Process& process) {
 }
 
 absl::Status LocalCluster::AwaitServing(const Process& process) {
-  const auto settled = [&] { return process.serves || !group_.Runs(process.name); };
+  absl::Status tended;
+  const auto ended_before_it_served = [&] {
+    return process.restarts == 0 && !process.serves && !group_.Runs(process.name);
+  };
+  const auto settled = [&] {
+    tended = Tend();
+    return !tended.ok() || process.serves || ended_before_it_served();
+  };
   if (!group_.PollUntil(settled, kStartTimeout)) {
     return Failed(process, "does not serve after a minute");
   }
+  WEIR_RETURN_IF_ERROR(tended);
   return process.serves ? absl::OkStatus() : Failed(process, "ended before it served");
 }
 

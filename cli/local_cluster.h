@@ -44,8 +44,9 @@ class LocalCluster {
   // `group` must outlive this.
   LocalCluster(Options options, ProcessGroup& group);
 
-  // Starts all, and polls the group until each serves.
-  // Errors: Unavailable - one does not; its last errors are in the message.
+  // Starts all, and polls the group until each has served; one that ends after that is started
+  // again as at any other time. Errors: Unavailable - one does not serve; its last errors are in
+  // the message.
   absl::Status Start();
 
   // What the group reports, in any order of names. Names of others are ignored.

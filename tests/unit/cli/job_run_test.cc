@@ -38,6 +38,9 @@ constexpr char kPrintJob[] = R"sh(
 case "$*" in *--print-job*) printf 'name: fake\nworkers: 2\nregime: sync\n'; exit 0 ;; esac
 )sh";
 
+constexpr char kUntilAServerIsStartedAgain[] =
+    "until grep -q -e '--listen 127.0.0.1:7' weir-server.starts; do sleep 0.02; done";
+
 class JobRunTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -162,20 +165,41 @@ TEST_F(JobRunTest, AJobThatIsRefusedStartsNothing) {
 }
 
 TEST_F(JobRunTest, AServerThatDiesIsStartedAgainWithItsNameDataAndAddress) {
-  // Its second command line has the address at which it has served.
+  // It dies when a worker runs, and server-0 serves.
   WriteProgram("weir-server", absl::StrCat(R"sh(
 case "$*" in *server-1*127.0.0.1:0*)
-  echo "weir-server ready address=127.0.0.1:7"; sleep 0.2; kill -9 $$ ;; esac
+  echo "weir-server ready address=127.0.0.1:7"
+  until grep -q -e --rank weir-worker.starts; do sleep 0.02; done
+  kill -9 $$ ;; esac
 )sh",
                                            kDaemon));
-  WriteWorker("while [ \"$(wc -l <weir-server.starts)\" -lt 3 ]; do sleep 0.05; done");
-  EXPECT_EQ(*Run(), 0) << output_.str();
-  const std::vector<std::string> starts = Starts("weir-server");
-  ASSERT_THAT(starts, SizeIs(3));
-  EXPECT_THAT(starts[2],
-              AllOf(HasSubstr("--name server-1"), HasSubstr("cluster/server-1"),
-                    HasSubstr("--listen 127.0.0.1:7"), HasSubstr("--coordinator 127.0.0.1:1")));
+  WriteWorker(kUntilAServerIsStartedAgain);
+  WEIR_ASSERT_OK_AND_ASSIGN(const int code, Run());
+  EXPECT_EQ(code, 0) << output_.str();
+  EXPECT_THAT(Starts("weir-server"), SizeIs(3));
+  // The address at which it has served.
+  EXPECT_THAT(
+      Starts("weir-server"),
+      Contains(AllOf(HasSubstr("--name server-1"), HasSubstr("cluster/server-1"),
+                     HasSubstr("--listen 127.0.0.1:7"), HasSubstr("--coordinator 127.0.0.1:1"))));
   EXPECT_THAT(output_.str(), HasSubstr("server-1 ended with signal 9"));
+}
+
+TEST_F(JobRunTest, AServerThatDiesWhileAnotherOneComesUpIsStartedAgain) {
+  // Server-0 serves when the run has taken notice of server-1's death.
+  WriteProgram("weir-server", absl::StrCat(R"sh(
+case "$*" in
+  *server-1*127.0.0.1:0*)
+    echo "weir-server ready address=127.0.0.1:7"; echo $$ >dead; kill -9 $$ ;;
+  *server-0*)
+    while [ ! -s dead ] || kill -0 "$(cat dead)" 2>/dev/null; do sleep 0.02; done ;;
+esac
+)sh",
+                                           kDaemon));
+  WriteWorker(kUntilAServerIsStartedAgain);
+  WEIR_ASSERT_OK_AND_ASSIGN(const int code, Run());
+  EXPECT_EQ(code, 0) << output_.str();
+  EXPECT_THAT(Starts("weir-server"), Contains(HasSubstr("--listen 127.0.0.1:7")));
 }
 
 TEST_F(JobRunTest, ADaemonThatDoesNotComeUpIsReportedWithItsErrors) {
@@ -269,11 +293,11 @@ TEST_F(JobRunTest, TheWorkersSummaryIsTheRunsAlsoWhereAnEarlierOneLies) {
 }
 
 TEST_F(JobRunTest, AWorkerThatIsNotReplacedAgainIsNamedWithHowManyGoOn) {
-  // Rank 1 goes on until rank 0 has died twice: the second time it has two starts.
+  // Rank 1 goes on until the run has taken notice of the second death of rank 0, and a little more.
   WriteWorker(R"sh(
-case "$*" in *"--rank 0"*) kill -9 $$ ;; esac
-while [ "$(grep -c -- '--rank 0' weir-worker.starts)" -lt 2 ]; do sleep 0.02; done
-sleep 0.5
+case "$*" in *"--rank 0"*) echo $$ >"dead-$starts"; kill -9 $$ ;; esac
+until [ -s dead-2 ] && ! kill -0 "$(cat dead-2)" 2>/dev/null; do sleep 0.02; done
+sleep 0.2
 )sh");
   EXPECT_EQ(*Run(), 1);
   EXPECT_THAT(output_.str(), HasSubstr("worker-0 is not replaced again; 1 worker goes on.\n"));
