@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// How jobs end: finished by all, left by all, stopped.
+#include "tests/unit/coordinator/coordinator_fixture.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+using CoordinatorEnd = CoordinatorTest;
+
+TEST_F(CoordinatorEnd, JobIsFinishedWhenAllHaveLeftFinishedAndItsMemoryIsFree) {
+  RunJob(AsyncJob(2), {1, 2});
+  WEIR_ASSERT_OK(Leave(1, true));
+  EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING);
+  WEIR_ASSERT_OK(Leave(2, true));
+  EXPECT_EQ(View().state(), v1::JOB_STATE_FINISHED);
+  WEIR_EXPECT_OK(Leave(2, true)) << "idempotent";
+  v1::WatchRequest watch;  // a server that comes now
+  std::vector<SharedWatchEvent> events;
+  WEIR_ASSERT_OK(coordinator_->Watch(watch, [&](const auto& event) { events.push_back(event); }));
+  executor_.RunAll();
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_TRUE(events[0]->snapshot());
+  EXPECT_THAT(events[0]->live_runs(), IsEmpty());
+}
+
+TEST_F(CoordinatorEnd, FinishedNameIsRefusedUnlessReplaced) {
+  RunJob(AsyncJob(1), {1});
+  const uint64_t run = View().run_id();
+  WEIR_ASSERT_OK(Leave(1, true));
+  EXPECT_THAT(Join(2, AsyncJob(1)),
+              HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("has finished")));
+  v1::JobSpec resumed = AsyncJob(1);
+  resumed.set_resume("latest");
+  EXPECT_THAT(Join(2, resumed),
+              HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr("has no checkpoint")));
+  v1::JobSpec replacing = AsyncJob(1);
+  replacing.set_replace(true);
+  WEIR_ASSERT_OK(Join(2, replacing));
+  EXPECT_NE(View().run_id(), run);
+}
+
+TEST_F(CoordinatorEnd, OrphanEndsAfterItsTimeToLive) {
+  v1::JobSpec spec = AsyncJob(1);
+  spec.set_orphan_ttl_ms(60000);
+  RunJob(spec, {1});
+  WEIR_ASSERT_OK(Leave(1, false, "out of disk"));
+  EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING);
+  EXPECT_THAT(View().message(), HasSubstr("out of disk"));
+  Pass(absl::Seconds(59), {}, {900, 901});
+  EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING);
+  Pass(absl::Seconds(2), {}, {900, 901});
+  EXPECT_EQ(View().state(), v1::JOB_STATE_FAILED);
+}
+
+TEST_F(CoordinatorEnd, WorkerThatComesBackAdoptsAnOrphan) {
+  v1::JobSpec spec = SyncJob(1);
+  spec.set_orphan_ttl_ms(60000);
+  RunJob(spec, {1});
+  WEIR_ASSERT_OK(Beat(1, 5));
+  WEIR_ASSERT_OK(Leave(1, false, "power"));
+  WEIR_ASSERT_OK(Join(2, spec));
+  ASSERT_THAT(View().members(), SizeIs(1));
+  EXPECT_EQ(View().members(0).first_step(), 5) << "which the orphan's last worker had not begun";
+  Pass(absl::Seconds(70), {2}, {900, 901});
+  EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING);
+}
+
+TEST_F(CoordinatorEnd, StoppedJobTellsItsWorkersAndEndsWhenTheyHaveLeft) {
+  RunJob(AsyncJob(2), {1, 2});
+  v1::StopJobRequest stop;
+  stop.set_job("job");
+  stop.set_reason("too dear");
+  WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
+  EXPECT_TRUE(View().stop());
+  EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING);
+  WEIR_ASSERT_OK(Leave(1, true));
+  WEIR_ASSERT_OK(Leave(2, true));
+  EXPECT_EQ(View().state(), v1::JOB_STATE_STOPPED);
+  EXPECT_EQ(View().message(), "stopped by command: too dear");
+}
+
+// A push of step 41 may have been held without the news; none of 42 counts without it.
+TEST_F(CoordinatorEnd, StoppedSyncJobStopsBeforeTheSameStepEverywhere) {
+  RunJob(SyncJob(2), {1, 2});
+  WEIR_ASSERT_OK(Beat(1, 40));
+  const uint64_t generation = View().generation();
+  v1::StopJobRequest stop;
+  stop.set_job("job");
+  WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
+  ASSERT_THAT(servers_.commit.calls, SizeIs(2));
+  const v1::CommitStepRequest& commit = servers_.commit.calls[0].second;
+  EXPECT_EQ(commit.step(), 41);
+  EXPECT_EQ(commit.view().generation(), generation + 1);
+  EXPECT_TRUE(View().stop());
+  EXPECT_EQ(View().stop_step(), 43);
+  EXPECT_EQ(View().generation(), generation + 1);
+  WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop)) << "idempotent";
+  EXPECT_EQ(View().stop_step(), 43);
+}
+
+TEST_F(CoordinatorEnd, StoppedSyncJobStopsAlsoWhereNoStepCanBeAgreedOn) {
+  RunJob(SyncJob(2), {1, 2});
+  servers_.prepare.answer = [&](const auto&, const auto&) -> absl::StatusOr<v1::PrepareStepReply> {
+    EXPECT_EQ(View().stop_step(), ~uint64_t{0}) << "until then nobody stops";
+    return absl::UnavailableError("away");
+  };
+  v1::StopJobRequest stop;
+  stop.set_job("job");
+  WEIR_ASSERT_OK(Call(&Coordinator::StopJob, stop));
+  EXPECT_TRUE(View().stop());
+  EXPECT_EQ(View().stop_step(), 0);
+}
+
+}  // namespace
+}  // namespace weir
