@@ -17,9 +17,8 @@ inline void AwaitLiveServers(ProcessCluster& cluster, int count, absl::Duration 
   const auto come_true = [&] {
     const auto status = coordinator->Call(&CoordinatorStub::Status, v1::StatusRequest(),
                                           Clock::Real().Now() + timeout);
-    return status.ok() &&
-           std::count_if(status->servers().begin(), status->servers().end(),
-                         [](const auto& server) { return server.live(); }) == count;
+    return status.ok() && std::count_if(status->servers().begin(), status->servers().end(),
+                                        [](const auto& server) { return server.live(); }) == count;
   };
   ASSERT_TRUE(cluster.WaitUntil(come_true, timeout));
 }
