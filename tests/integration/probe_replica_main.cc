@@ -78,7 +78,7 @@ struct Probe : weir::Replica {
     Expect(gives(ReduceOp::kMin, ids.min()), "MIN");
     Expect(gives(ReduceOp::kMax, ids.max()), "MAX");
     Expect(gives(ReduceOp::kFirst, ids[0]), "FIRST");
-    const auto last = static_cast<uint32_t>(ids[-1].item<double>());
+    const auto last = static_cast<uint32_t>(ids.size(0) - 1);
     Expect(context.Broadcast(mine, last).equal(ids.slice(0, -1)), "Broadcast");
     // Of several messages.
     const torch::Tensor large = torch::full({1000, 1000}, static_cast<float>(id));
