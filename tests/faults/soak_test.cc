@@ -28,12 +28,6 @@ using ::testing::Not;
 constexpr int kServers = 2;
 constexpr int kWorkers = 3;
 constexpr int kMostMischief = 10;  // to one job
-// A worker that nobody stalls must not miss it, however slow the machine is.
-#ifdef WEIR_SANITIZED
-constexpr absl::Duration kLease = absl::Seconds(10);
-#else
-constexpr absl::Duration kLease = absl::Seconds(3);
-#endif
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -309,7 +303,7 @@ TEST_F(Soak, EveryJobOfAClusterThatIsNotLeftInPeaceEndsWithExactWeights) {
                     &Soak::KillTheCoordinator, &Soak::Save},
        .check = &Soak::CheckSum},
   };
-  StartCluster({.servers = kServers, .lease = kLease});
+  StartCluster({.servers = kServers, .lease = absl::Seconds(3)});
   for (size_t job = 0; job < kinds.size() || Clock::Real().Now() < until; ++job) {
     ASSERT_NO_FATAL_FAILURE(RunJob(kinds[job % kinds.size()]));
     if (HasFailure()) break;

@@ -42,10 +42,10 @@ class Meeting {
     while (barrier.members < workers_) changed_.Wait(mutex_);
     return barrier;
   }
-  // A request of the same number by another worker of the group gets the same answer.
-  DataRange Take(uint32_t group, size_t number, uint64_t examples, uint64_t total) {
+  // A request of the same number by another worker of a sync group gets the same answer.
+  DataRange Take(uint32_t holder, size_t number, uint64_t examples, uint64_t total) {
     MutexLock lock(mutex_);
-    std::vector<DataRange>& answers = answers_[group];
+    std::vector<DataRange>& answers = answers_[holder];
     if (number == answers.size()) {
       answers.push_back({0, taken_, std::min(total, taken_ + examples)});
       taken_ = answers.back().end;
@@ -71,7 +71,8 @@ class MeetingSession final : public JobSession {
       : meeting_(meeting),
         rank_(rank),
         workers_(workers),
-        workers_per_group_(workers_per_group == 0 ? workers : workers_per_group) {}
+        workers_per_group_(workers_per_group == 0 ? workers : workers_per_group),
+        holder_(workers_per_group == 0 ? rank : rank / workers_per_group) {}
 
   JobInfo Info() const override {
     JobInfo info;
@@ -106,7 +107,7 @@ class MeetingSession final : public JobSession {
   }
   absl::StatusOr<TakenRanges> TakeRanges(uint64_t examples, absl::Duration) override {
     TakenRanges taken;
-    const DataRange range = meeting_.Take(rank_ / workers_per_group_, requests_++, examples, 200);
+    const DataRange range = meeting_.Take(holder_, requests_++, examples, 200);
     taken.end_of_data = range.first == range.end;
     if (!taken.end_of_data) taken.ranges.push_back(range);
     return taken;
@@ -122,7 +123,8 @@ class MeetingSession final : public JobSession {
   const uint32_t rank_;
   const uint32_t workers_;
   const uint32_t workers_per_group_;
-  size_t requests_ = 0;  // for data
+  const uint32_t holder_;  // of ranges: itself, or its sync group
+  size_t requests_ = 0;    // for data
 };
 
 }  // namespace weir

@@ -7,7 +7,6 @@
 #include <torch/nn/modules/linear.h>
 
 #include <atomic>
-#include <cmath>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -218,8 +217,6 @@ TEST_P(ReplicatorContract, DeferredEqualsWaitedForBitForBit) {
   EXPECT_EQ(TrainInSync(spec), waited);
 }
 
-// How well a dozen stale pushes train depends on who comes when: of one worker alone it is
-// asked. Else every example is trained on, and the weights stay finite.
 TEST_P(ReplicatorContract, TrainsInTheOtherRegimes) {
   std::vector<v1::RegimeSpec> regimes(2);
   regimes[0].set_kind(v1::REGIME_ASYNC);
@@ -237,9 +234,6 @@ TEST_P(ReplicatorContract, TrainsInTheOtherRegimes) {
     spec.mutable_length()->set_epochs(1);
     for (const absl::StatusOr<Trained>& result : Train(spec)) {
       WEIR_ASSERT_OK(result) << regime.ShortDebugString();
-      EXPECT_EQ(result->summary.examples, 200u) << regime.ShortDebugString();
-      EXPECT_TRUE(std::isfinite(result->summary.test_loss)) << regime.ShortDebugString();
-      if (GetParam().workers > 1) continue;
       EXPECT_GT(result->summary.test_accuracy, 0.5) << regime.ShortDebugString();
     }
   }
