@@ -37,6 +37,15 @@ class SyncFeed final : public DataFeed {
     return item;
   }
 
+  std::vector<BatchSlice> Upcoming(uint64_t step, uint32_t count) const override {
+    std::vector<BatchSlice> slices;
+    const JobInfo info = session_.Info();
+    for (; slices.size() < count && step < total_steps_; ++step) {
+      slices.push_back(SyncSlice(data_, step, info.members, info.rank));
+    }
+    return slices;
+  }
+
  private:
   const v1::JobSpec& spec_;
   const SyncData data_;
@@ -118,6 +127,19 @@ class AsyncFeed final : public DataFeed {
     return item;
   }
 
+  std::vector<BatchSlice> Upcoming(uint64_t step, uint32_t count) const override {
+    std::vector<BatchSlice> slices;
+    const JobInfo info = session_.Info();
+    for (DataRange range : ranges_) {
+      while (slices.size() < count && range.first < range.end) {
+        BatchSlice slice = NextOf(range);
+        if (in_group_) slice = PartOfGroup(slice, step + slices.size(), info, replicas_);
+        slices.push_back(slice);
+      }
+    }
+    return slices;
+  }
+
  private:
   // So much is held, that training outlives the coordinator's absence.
   static constexpr double kSecondsAhead = 120;
@@ -143,15 +165,20 @@ class AsyncFeed final : public DataFeed {
     } else {
       WEIR_RETURN_IF_ERROR(AskAhead());
     }
-    DataRange& range = ranges_.front();
-    item.slice = {range.epoch, range.first, std::min(range.end, range.first + batch_)};
-    range.first = item.slice.end;
-    if (range.first >= range.end) ranges_.pop_front();
+    item.slice = NextOf(ranges_.front());
+    if (ranges_.front().first >= ranges_.front().end) ranges_.pop_front();
     given_ = item.slice.examples();
     held_ -= given_;
     consumed_ += given_;
     ++batches_;
     return absl::OkStatus();
+  }
+
+  // A batch from the front of a range.
+  BatchSlice NextOf(DataRange& range) const {
+    const BatchSlice slice{range.epoch, range.first, std::min(range.end, range.first + batch_)};
+    range.first = slice.end;
+    return slice;
   }
 
   uint64_t HoldersOf(const JobInfo& info) const {

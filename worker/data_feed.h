@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/clock.h"
@@ -30,6 +31,9 @@ class DataFeed {
   // there is nothing else to train on, or no data for 10 minutes; Cancelled - while this waited for
   // data it was interrupted, or `session` says that the job shall stop.
   virtual absl::StatusOr<FeedItem> Next(uint64_t step) = 0;
+
+  // What the steps from `step` on will probably take, as far as it is known now, at most so many.
+  virtual std::vector<BatchSlice> Upcoming(uint64_t step, uint32_t count) const = 0;
 
   // For one attempt, which the job is in at `position` when this worker begins. Borrows all but the
   // position. `spec` is resolved. `interrupted`: no wait for data goes on.

@@ -72,11 +72,11 @@ absl::StatusOr<Metrics> Evaluation::SumsOver(const BatchSlice& slice, uint64_t s
   uint64_t next = slice.first;
   while (next < slice.end) {
     WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
-    std::vector<ImageBatch> batches;
+    std::vector<ReplicaBatch> batches;
     const uint64_t first = next;
     for (uint32_t i = 0; i < parts_.runner.replicas() && next < slice.end; ++i) {
       const uint64_t end = std::min(slice.end, next + kBatch);
-      batches.push_back(parts_.test.Plain({0, next, end}));
+      WEIR_ASSIGN_OR_RETURN(batches.emplace_back(), parts_.test->Read({0, next, end}));
       next = end;
     }
     WEIR_ASSIGN_OR_RETURN(const Metrics means, parts_.runner.Evaluate(batches));
@@ -86,7 +86,7 @@ absl::StatusOr<Metrics> Evaluation::SumsOver(const BatchSlice& slice, uint64_t s
 }
 
 absl::StatusOr<Metrics> Evaluation::Alone(uint64_t step, EvaluatedState state) {
-  WEIR_ASSIGN_OR_RETURN(const Metrics sums, SumsOver({0, 0, parts_.test_examples}, step, state));
+  WEIR_ASSIGN_OR_RETURN(const Metrics sums, SumsOver({0, 0, parts_.test->size()}, step, state));
   return Means(sums);
 }
 
@@ -99,7 +99,7 @@ BatchSlice Evaluation::ShareOf(const JobInfo& info, uint64_t step) const {
     index += member.rank < info.rank ? 1 : 0;
     counted = counted || member.rank == info.rank;
   }
-  return counted ? PartOf(parts_.test_examples, index, members.size()) : BatchSlice();
+  return counted ? PartOf(parts_.test->size(), index, members.size()) : BatchSlice();
 }
 
 absl::StatusOr<Metrics> Evaluation::Together(const std::string& name, uint64_t step) {
@@ -115,7 +115,7 @@ absl::StatusOr<Metrics> Evaluation::Together(const std::string& name, uint64_t s
     // A member that died, or views that differed: everybody sees the same sum, and tries again.
     const auto examples = all.sums.find(kExamples);
     if (examples != all.sums.end() &&
-        examples->second == static_cast<double>(parts_.test_examples)) {
+        examples->second == static_cast<double>(parts_.test->size())) {
       return Means(all.sums);
     }
   }

@@ -11,11 +11,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "common/status_macros.h"
 #include "rpc/job_defaults.h"
 #include "rpc/job_length.h"
 #include "worker/builtin_models.h"
+#include "worker/job_data.h"
 #include "worker/job_optimizers.h"
 #include "worker/job_overrides.h"
 #include "worker/job_regime.h"
@@ -26,11 +26,6 @@ namespace {
 
 constexpr uint64_t kDefaultLogEvery = 50;
 constexpr uint64_t kDefaultStateEvery = 50;
-
-std::string Absolute(const std::string& folder, const std::string& path) {
-  if (folder.empty() || path.empty() || path[0] == '/') return path;
-  return (std::filesystem::path(folder) / path).lexically_normal().string();
-}
 
 void ReadName(YamlMap& job, v1::JobSpec& spec) {
   const auto value = job.Get("name");
@@ -121,60 +116,17 @@ void ReadModel(YamlMap& job, v1::JobSpec& spec) {
   if (given) given->Finish();
 }
 
-void ReadBatch(YamlMap& data, v1::DataSpec& spec) {
-  const auto value = data.Get("batch");
-  if (!value) return data.Report("\"batch\" is missing, as in {global: 256} or {per_replica: 64}");
-  auto map = value->Map();
-  if (!map) return;
-  const auto global = map->Get("global");
-  const auto per_replica = map->Get("per_replica");
-  map->Finish();
-  if (global.has_value() == per_replica.has_value()) {
-    return value->Report("expected one of {global: ...} and {per_replica: ...}");
-  }
-  if (global) spec.mutable_batch()->set_global(global->Count(1).value_or(1));
-  if (per_replica) spec.mutable_batch()->set_per_replica(per_replica->Count(1).value_or(1));
-}
-
-// The labels lie beside the images under the name that the format's data sets give them.
-std::string LabelsBeside(const std::string& images) {
-  const size_t slash = images.rfind('/') + 1;
-  return images.substr(0, slash) +
-         absl::StrReplaceAll(images.substr(slash), {{"images-idx3", "labels-idx1"}});
-}
-
-void ReadData(YamlMap& job, const std::string& folder, v1::DataSpec& spec) {
-  const auto value = job.Get("data");
-  if (!value) return job.Report("\"data\" is missing");
-  auto data = value->Map();
-  if (!data) return;
-  spec.set_format("idx");
-  if (const auto format = data->Get("format")) format->OneOf({"idx"});
-  const auto path = [&](const char* key, const std::string& fallback) {
-    const auto given = data->Get(key);
-    const auto text = given ? given->String() : std::nullopt;
-    return text ? Absolute(folder, *text) : fallback;
-  };
-  spec.set_train(path("train", ""));
-  spec.set_train_labels(path("train_labels", LabelsBeside(spec.train())));
-  spec.set_test(path("test", ""));
-  spec.set_test_labels(path("test_labels", LabelsBeside(spec.test())));
-  if (spec.train().empty()) data->Report("\"train\" is missing: the file of the training images");
-  if (spec.test().empty()) data->Report("\"test\" is missing: the file of the test images");
-  ReadBatch(*data, spec);
-  const auto augment = data->Get("augment");
-  spec.set_augment(augment && augment->Bool().value_or(false));
-  const auto normalise = data->Get("normalise");
-  spec.set_normalise(normalise ? normalise->Bool().value_or(true) : true);
-  data->Finish();
-}
-
 void ReadLength(YamlMap& job, v1::JobSpec& spec) {
   const auto epochs = job.Get("epochs");
   const auto steps = job.Get("steps");
   const auto examples = job.Get("examples");
   if (epochs.has_value() + steps.has_value() + examples.has_value() != 1) {
     return job.Report("expected one of \"epochs\", \"steps\" and \"examples\": the job's length");
+  }
+  if (epochs && IsSource(spec.data())) {
+    return epochs->Report(
+        "a source has no epochs: give \"steps\" or \"examples\"; or data.examples, where MakeInput "
+        "gives a dataset");
   }
   v1::Extent& length = *spec.mutable_length();
   if (steps) length.set_steps(steps->Count(1).value_or(1));
@@ -286,7 +238,7 @@ void ReadRest(YamlMap& job, v1::JobSpec& spec) {
 void ReadJob(YamlMap& map, const std::string& folder, JobFile& job) {
   ReadName(map, job.spec);
   ReadModel(map, job.spec);
-  ReadData(map, folder, *job.spec.mutable_data());
+  ReadData(map, folder, job.spec);
   ReadMembers(map, job.spec);
   ReadRegime(map, job.spec);
   if (const auto optimizers = map.Get("optimizers")) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "worker/builtin_models.h"
+#include "worker/job_data.h"
 #include "worker/job_file.h"
 #include "worker/job_optimizers.h"
 #include "worker/job_regime.h"
@@ -45,16 +46,22 @@ std::string PrintModel(const v1::ModelSpec& model) {
                       absl::StrJoin(options, ", "), "}}\n");
 }
 
-std::string PrintData(const v1::DataSpec& data) {
+std::string PrintData(const v1::JobSpec& spec) {
+  const v1::DataSpec& data = spec.data();
   const std::string batch = data.batch().has_global()
                                 ? absl::StrCat("{global: ", data.batch().global(), "}")
                                 : absl::StrCat("{per_replica: ", data.batch().per_replica(), "}");
-  return absl::StrCat("data:\n  format: ", data.format(), "\n  train: ", Quoted(data.train()),
-                      "\n  train_labels: ", Quoted(data.train_labels()),
-                      "\n  test: ", Quoted(data.test()),
-                      "\n  test_labels: ", Quoted(data.test_labels()), "\n  batch: ", batch,
-                      "\n  augment: ", BoolText(data.augment()),
-                      "\n  normalise: ", BoolText(data.normalise()), "\n");
+  const std::string start = absl::StrCat("data:\n  format: ", data.format());
+  if (HasOwnInput(data)) {
+    return absl::StrCat(start,
+                        IsSource(data) ? "" : absl::StrCat("\n  examples: ", spec.train_examples()),
+                        "\n  batch: ", batch, "\n");
+  }
+  return absl::StrCat(
+      start, "\n  train: ", Quoted(data.train()), "\n  train_labels: ", Quoted(data.train_labels()),
+      "\n  test: ", Quoted(data.test()), "\n  test_labels: ", Quoted(data.test_labels()),
+      "\n  batch: ", batch, "\n  augment: ", BoolText(data.augment()),
+      "\n  normalise: ", BoolText(data.normalise()), "\n");
 }
 
 std::string PrintOptimizers(const v1::JobSpec& spec) {
@@ -95,7 +102,7 @@ std::string PrintJob(const v1::JobSpec& spec) {
     return FormatTime(absl::Milliseconds(static_cast<int64_t>(ms)));
   };
   return absl::StrCat(
-      "name: ", spec.name(), "\n", PrintModel(spec.model()), PrintData(spec.data()),
+      "name: ", spec.name(), "\n", PrintModel(spec.model()), PrintData(spec),
       "workers: ", spec.workers(), "\nmin_workers: ", spec.min_workers(),
       "\nreplicas_per_worker: ", spec.replicas_per_worker(), "\n", PrintRegime(spec.regime()),
       PrintOptimizers(spec), PrintLength(spec.length()), PrintSaving(spec), "seed: ", spec.seed(),

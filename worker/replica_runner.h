@@ -12,8 +12,8 @@
 #include "weir/parameter_client.h"
 #include "weir/variable.h"
 #include "worker/collectives.h"
-#include "worker/data/batch.h"
 #include "worker/group_updates.h"
+#include "worker/replica_batch.h"
 
 namespace weir {
 
@@ -60,7 +60,7 @@ class ReplicaRunner {
   // mean. Errors: those of `updates` and of the collectives; Internal - LibTorch failed, with the
   // replica and LibTorch's message.
   virtual absl::StatusOr<Metrics> Train(const ReplicaStep& step,
-                                        absl::Span<const ImageBatch> batches,
+                                        absl::Span<const ReplicaBatch> batches,
                                         GroupUpdates& updates) = 0;
 
   // Waits for the weights of updates that steps have not waited for, and lands them: before anybody
@@ -72,7 +72,7 @@ class ReplicaRunner {
   virtual absl::Status Loop(TrainingSteps& steps) = 0;
 
   // Up to a batch for each replica; the mean over all examples.
-  virtual absl::StatusOr<Metrics> Evaluate(absl::Span<const ImageBatch> batches) = 0;
+  virtual absl::StatusOr<Metrics> Evaluate(absl::Span<const ReplicaBatch> batches) = 0;
 };
 
 }  // namespace weir

@@ -27,6 +27,7 @@ struct RunSummary {
   uint64_t lost_steps = 0;   // undone by rollbacks
   uint64_t late_pushes = 0;  // that came after their step had closed, and were dropped
   uint64_t seed = 0;
+  std::string left;      // why this worker has left before the job's end; not in the JSON
   bool stopped = false;  // by command, before its length; then without an evaluation
 };
 

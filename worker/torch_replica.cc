@@ -38,17 +38,8 @@ class Bf16 {
   const bool on_;
 };
 
-// Views of the batch's memory, or copies on the device.
-Nest InputsOf(const ImageBatch& batch, torch::Device device) {
-  const auto examples = static_cast<int64_t>(batch.examples);
-  // LibTorch takes no const memory; the steps of a replica do not write to their input.
-  auto* images = const_cast<float*>(batch.images.data());
-  auto* labels = const_cast<int64_t*>(batch.labels.data());
-  const Nest inputs = {
-      {"image", torch::from_blob(images, {examples, 1, static_cast<int64_t>(batch.height),
-                                          static_cast<int64_t>(batch.width)})},
-      {"label", torch::from_blob(labels, {examples}, torch::kInt64)}};
-  return inputs.Transform([&](const torch::Tensor& tensor) { return tensor.to(device); });
+Nest InputsOf(const ReplicaBatch& batch, torch::Device device) {
+  return batch.input->Transform([&](const torch::Tensor& tensor) { return tensor.to(device); });
 }
 
 void SetTraining(const ReplicaParts& parts, bool training) {
@@ -124,7 +115,7 @@ void TorchReplica::Destroy() {
 }
 
 absl::Status TorchReplica::Train(const StepFunction& function, const Step& step,
-                                 const ImageBatch& batch) {
+                                 const ReplicaBatch& batch) {
   StepParts& parts = parts_.step;
   BeginStep(step.step, static_cast<double>(batch.examples));
   parts.in_touch = true;
@@ -158,7 +149,7 @@ absl::Status TorchReplica::Collect(uint64_t next_step,
   return status;
 }
 
-absl::Status TorchReplica::Evaluate(const ImageBatch& batch) {
+absl::Status TorchReplica::Evaluate(const ReplicaBatch& batch) {
   const torch::NoGradGuard without_gradients;
   BeginStep(parts_.step.step, static_cast<double>(batch.examples));
   SetTraining(parts_, false);
@@ -171,7 +162,7 @@ absl::Status TorchReplica::Evaluate(const ImageBatch& batch) {
 }
 
 absl::Status TorchReplica::Run(absl::string_view what, const StepFunction& function,
-                               const ImageBatch& batch) {
+                               const ReplicaBatch& batch) {
   absl::Status status = CatchErrors(what, [&] {
     StepContext context(parts_.step);
     if (parts_.step.in_touch) ShareLocalOptimizers(parts_);

@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "worker/data/batch.h"
 #include "worker/model_registry.h"
 #include "worker/replica_parts.h"
 #include "worker/replica_runner.h"
@@ -47,8 +46,8 @@ class TorchReplica {
     GroupUpdates* updates = nullptr;
   };
   // The output is in output() then.
-  absl::Status Train(const StepFunction& function, const Step& step, const ImageBatch& batch);
-  absl::Status Evaluate(const ImageBatch& batch);
+  absl::Status Train(const StepFunction& function, const Step& step, const ReplicaBatch& batch);
+  absl::Status Evaluate(const ReplicaBatch& batch);
   // Between steps: what the function says to the other replicas, without a batch.
   absl::Status Collect(uint64_t next_step, const std::function<Nest(StepContext&)>& function);
 
@@ -57,7 +56,7 @@ class TorchReplica {
   double weight() const { return parts_.step.weight; }
 
  private:
-  absl::Status Run(absl::string_view what, const StepFunction& function, const ImageBatch& batch);
+  absl::Status Run(absl::string_view what, const StepFunction& function, const ReplicaBatch& batch);
   void BeginStep(uint64_t step, double weight);
 
   ReplicaParts parts_;

@@ -150,7 +150,7 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
   void KeepState() override { variables_.KeepState(); }
   void RestoreState() override { variables_.RestoreState(); }
 
-  absl::StatusOr<Metrics> Train(const ReplicaStep& step, absl::Span<const ImageBatch> batches,
+  absl::StatusOr<Metrics> Train(const ReplicaStep& step, absl::Span<const ReplicaBatch> batches,
                                 GroupUpdates& updates) override {
     if (batches.size() != replicas()) {
       return absl::InvalidArgumentError(
@@ -221,7 +221,7 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
 
   ReplicaStep Place() const override { return steps_->Place(); }
 
-  absl::StatusOr<Metrics> Evaluate(absl::Span<const ImageBatch> batches) override {
+  absl::StatusOr<Metrics> Evaluate(absl::Span<const ReplicaBatch> batches) override {
     meeting_.Begin(0, 0);
     const at::ThreadLocalState caller;
     threads_.RunAll([&](uint32_t i) {

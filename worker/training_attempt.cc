@@ -11,7 +11,6 @@
 #include "common/status_macros.h"
 #include "rpc/job_length.h"
 #include "rpc/regime.h"
-#include "worker/data/batch_slices.h"
 
 namespace weir {
 namespace {
@@ -19,16 +18,6 @@ namespace {
 std::vector<PushItem> AsPushed(const std::vector<PullItem>& storage) {
   std::vector<PushItem> items;
   for (const PullItem& item : storage) items.push_back({item.variable, item.data, item.bytes});
-  return items;
-}
-
-std::vector<PullItem> OfGroup(ReplicaRunner& runner, uint32_t group) {
-  std::vector<PullItem> items = runner.Storage();
-  const auto& variables = runner.declaration().variables;
-  items.erase(
-      std::remove_if(items.begin(), items.end(),
-                     [&](const PullItem& item) { return variables[item.variable].group != group; }),
-      items.end());
   return items;
 }
 
@@ -70,12 +59,13 @@ absl::StatusOr<RunSummary> TrainingAttempt::Run() {
   LogStep();
   WEIR_RETURN_IF_ERROR(status_);
   WEIR_RETURN_IF_ERROR(loop);
-  if (!stopped_ && !ended_) {
+  if (!over()) {
     return absl::FailedPreconditionError(absl::StrCat("the model's Loop has returned after step ",
                                                       step_, ": it goes on until Next is false"));
   }
   WEIR_RETURN_IF_ERROR(CheckTrained());
   parts_.log.Flush();
+  if (!input_ended_.empty()) return EndWithInput();
   return stopped_ ? EndEarly() : End();
 }
 
@@ -112,8 +102,8 @@ absl::Status TrainingAttempt::Start() {
 }
 
 bool TrainingAttempt::Next() {
-  if (status_.ok() && !stopped_ && !ended_) status_ = DoWhatIsDue();
-  return status_.ok() && !stopped_ && !ended_;
+  if (status_.ok() && !over()) status_ = DoWhatIsDue();
+  return status_.ok() && !over();
 }
 
 absl::Status TrainingAttempt::DoWhatIsDue() {
@@ -128,52 +118,6 @@ absl::Status TrainingAttempt::DoWhatIsDue() {
 // In `sync` all do the same steps, so that each of these is a whole one.
 bool TrainingAttempt::StopsHere(const JobInfo& info) const {
   return info.stop && (!sync_ || step_ >= info.stop_step);
-}
-
-// The data of the next step, if there is any.
-absl::Status TrainingAttempt::Fetch() {
-  while (!item_ && !stopped_ && !ended_) {
-    const absl::StatusOr<FeedItem> item = feed_->Next(step_);
-    WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
-    stopped_ = absl::IsCancelled(item.status());
-    if (stopped_) break;
-    WEIR_RETURN_IF_ERROR(item.status());
-    if (item->end) {
-      ended_ = true;
-      return EndOfData();
-    }
-    if (!bounded_ || item->slice.examples() > 0) {
-      item_ = *item;
-      break;
-    }
-    WEIR_RETURN_IF_ERROR(StepWithoutExamples(*item));
-    WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
-    stopped_ = StopsHere(parts_.session.Info());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status TrainingAttempt::EndOfData() {
-  WEIR_RETURN_IF_ERROR(parts_.runner.Settle());
-  if (!bounded_) return absl::OkStatus();
-  return updates_.Finish(static_cast<uint32_t>(parts_.runner.declaration().groups.size()));
-}
-
-// Bounded staleness: there is no data now, but the others may wait for this worker's steps.
-absl::Status TrainingAttempt::StepWithoutExamples(const FeedItem& item) {
-  LogStep();
-  WEIR_RETURN_IF_ERROR(parts_.runner.Settle());
-  BeginStep(item);
-  const auto groups = static_cast<uint32_t>(parts_.runner.declaration().groups.size());
-  for (uint32_t group = 1; group <= groups; ++group) {
-    const std::vector<PullItem> weights = OfGroup(parts_.runner, group);
-    std::vector<PushItem> absent;
-    for (const PullItem& weight : weights) absent.push_back({weight.variable, nullptr, 0});
-    WEIR_RETURN_IF_ERROR(updates_.Update(group, absent, weights, /*weight=*/0));
-    parts_.runner.Land(weights);
-  }
-  EndStep(item);
-  return AfterStep(item.position);
 }
 
 absl::StatusOr<Metrics> TrainingAttempt::Step() {
@@ -195,14 +139,13 @@ absl::StatusOr<Metrics> TrainingAttempt::Step() {
 
 absl::StatusOr<Metrics> TrainingAttempt::TrainStep(const FeedItem& item) {
   BeginStep(item);
-  const std::vector<ImageBatch> batches = BatchesOf(item.slice);
-  absl::StatusOr<Metrics> metrics = parts_.runner.Train(Place(), batches, updates_);
+  absl::StatusOr<Metrics> metrics = parts_.runner.Train(Place(), batches_, updates_);
   // Where a worker has left in the middle of it, the others have not done it.
   while (MayRepeatStep(metrics.status())) {
     WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
     spdlog::info("repeating step={}: {}", step_, metrics.status().ToString());
     updates_.RepeatStep();
-    metrics = parts_.runner.Train(Place(), batches, updates_);
+    metrics = parts_.runner.Train(Place(), batches_, updates_);
   }
   if (!metrics.ok()) return metrics;
   // A push that came late says which step is next.
@@ -235,18 +178,6 @@ void TrainingAttempt::LogStep() {
   record_.reset();
 }
 
-// One for each replica, perhaps empty: what a step does shows only when it runs.
-std::vector<ImageBatch> TrainingAttempt::BatchesOf(const BatchSlice& slice) {
-  std::vector<ImageBatch> batches;
-  const uint32_t replicas = parts_.runner.replicas();
-  for (uint32_t i = 0; i < replicas; ++i) {
-    const BatchSlice part = PartOf(slice.examples(), i, replicas);
-    batches.push_back(
-        parts_.train.Training({slice.epoch, slice.first + part.first, slice.first + part.end}));
-  }
-  return batches;
-}
-
 ReplicaStep TrainingAttempt::Place() const {
   const JobInfo info = parts_.session.Info();
   const uint32_t replicas = parts_.runner.replicas();
@@ -276,7 +207,8 @@ absl::Status TrainingAttempt::AfterStep(double position) {
   if (state_every > 0 && step_ % state_every == 0) WEIR_RETURN_IF_ERROR(PushState());
   const double before = position_;
   position_ = std::max(position_, position);
-  const uint64_t every = ExamplesOf(parts_.spec.evaluate().every(), parts_.spec);
+  const uint64_t every =
+      parts_.test == nullptr ? 0 : ExamplesOf(parts_.spec.evaluate().every(), parts_.spec);
   const bool last = position_ >= static_cast<double>(TotalExamples(parts_.spec));
   // The last evaluation is made by all together.
   if (last) evaluation_due_ = false;

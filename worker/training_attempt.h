@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -37,17 +38,20 @@ class TrainingAttempt final : public TrainingSteps {
   absl::Status Initialise();
   bool StopsHere(const JobInfo& info) const;
   absl::Status DoWhatIsDue();
-  absl::Status Fetch();
-  absl::Status StepWithoutExamples(const FeedItem& item);
   absl::StatusOr<Metrics> TrainStep(const FeedItem& item);
   void BeginStep(const FeedItem& item);
   void EndStep(const FeedItem& item);
-  std::vector<ImageBatch> BatchesOf(const BatchSlice& slice);
-  absl::Status EndOfData();
   absl::Status AfterStep(double position);
   void LogStep();
   absl::Status EvaluateNow();
   absl::Status PushState();
+  // training_input.cc
+  absl::Status Fetch();
+  absl::Status StepWithoutExamples(const FeedItem& item);
+  absl::Status EndOfData();
+  absl::Status MayWaitForInput() const;
+  absl::Status TakeInput(const FeedItem& item);
+  absl::StatusOr<RunSummary> EndWithInput();
   // training_end.cc
   absl::Status CheckTrained() const;
   absl::Status TellStepsDone();
@@ -56,6 +60,7 @@ class TrainingAttempt final : public TrainingSteps {
   absl::Status SaveFinal(RunSummary& summary);
   // For barriers: among those that have done the same steps.
   BarrierOptions Meeting() const;
+  bool over() const { return stopped_ || ended_ || !input_ended_.empty(); }
   bool lowest() const;  // of them
   bool leads_group() const;
   // In logs: outside `sync` a worker counts its own.
@@ -78,7 +83,9 @@ class TrainingAttempt final : public TrainingSteps {
   absl::Status status_;                // the first error sticks
   bool stopped_ = false;               // by command
   bool ended_ = false;                 // the job's length has been reached
+  std::string input_ended_;            // how; empty: it has not
   absl::optional<FeedItem> item_;      // of the next step
+  std::vector<ReplicaBatch> batches_;  // the same, or of the one that runs
   absl::optional<StepRecord> record_;  // of the last one, until it is known whether it is logged
   bool evaluation_due_ = false;
   absl::Time began_;

@@ -74,8 +74,10 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   WEIR_RETURN_IF_ERROR(parts_.session.Barrier("saved", {}, Meeting()).status());
   // Asked while nobody can have left yet.
   summary.lead = lowest();
-  WEIR_ASSIGN_OR_RETURN(const Metrics test,
-                        evaluation_.Together("evaluate-final", sync_ ? step_ : 0));
+  Metrics test;
+  if (parts_.test != nullptr) {
+    WEIR_ASSIGN_OR_RETURN(test, evaluation_.Together("evaluate-final", sync_ ? step_ : 0));
+  }
 
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   summary.test_accuracy = ValueOr(test, "accuracy", kNone);
@@ -84,10 +86,12 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   const double steps = ValueOr(all.sums, "steps", 0);
   summary.steps = sync_ ? step_ : info_.resume_step + static_cast<uint64_t>(steps);
   // What workers that are gone had done counts too.
-  summary.examples =
-      sync_ ? ExamplesAfterSteps(summary.steps, parts_.spec) : TotalExamples(parts_.spec);
+  summary.examples = sync_    ? ExamplesAfterSteps(summary.steps, parts_.spec)
+                     : ended_ ? TotalExamples(parts_.spec)
+                              : static_cast<uint64_t>(position_);
   // Not where this worker is, which in `async` is a guess.
-  if (summary.lead) parts_.log.AddEvaluation(step_, static_cast<double>(summary.examples), test);
+  if (summary.lead && parts_.test != nullptr)
+    parts_.log.AddEvaluation(step_, static_cast<double>(summary.examples), test);
   summary.samples_per_second = ValueOr(all.sums, "rate", 0);
   summary.late_pushes = static_cast<uint64_t>(ValueOr(all.sums, "late", 0));
   summary.workers = all.members;

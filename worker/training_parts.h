@@ -7,9 +7,9 @@
 #include "weir/job_session.h"
 #include "weir/parameter_client.h"
 #include "weir/v1/job_spec.pb.h"
-#include "worker/data/batch.h"
 #include "worker/progress_log.h"
 #include "worker/replica_runner.h"
+#include "worker/worker_input.h"
 
 namespace weir {
 
@@ -19,9 +19,8 @@ struct TrainingParts {
   JobSession& session;
   ParameterClient& client;
   ReplicaRunner& runner;
-  BatchMaker& train;
-  BatchMaker& test;
-  uint64_t test_examples;
+  WorkerInput& input;
+  SliceReader* test;  // in order; nullptr: nothing is evaluated
   ProgressLog& log;
   Clock& clock;
   const std::atomic<bool>& interrupted;  // true: leave at the next chance

@@ -14,8 +14,9 @@
 #include "rpc/errors.h"
 #include "rpc/job_length.h"
 #include "rpc/regime.h"
-#include "worker/data/batch_slices.h"
 #include "worker/data/idx.h"
+#include "worker/input_pipelines.h"
+#include "worker/job_data.h"
 #include "worker/job_file.h"
 #include "worker/start_line.h"
 #include "worker/torch_runner.h"
@@ -24,6 +25,9 @@
 
 namespace weir {
 namespace {
+
+// How long a check waits for a batch.
+constexpr absl::Duration kCheckedInput = absl::Seconds(30);
 
 // Gradients of a check go nowhere, but are looked at.
 class CheckedUpdates final : public GroupUpdates {
@@ -50,11 +54,8 @@ class CheckedUpdates final : public GroupUpdates {
 // One turn of the model's loop, each step on the same batch.
 class CheckedSteps final : public TrainingSteps {
  public:
-  CheckedSteps(ReplicaRunner& runner, BatchMaker& maker, uint64_t examples)
-      : runner_(runner), updates_(runner.declaration()) {
-    for (uint32_t i = 0; i < runner.replicas(); ++i) {
-      batches_.push_back(maker.Training(PartOf(examples, i, runner.replicas())));
-    }
+  CheckedSteps(ReplicaRunner& runner, std::vector<ReplicaBatch> batches)
+      : runner_(runner), updates_(runner.declaration()), batches_(std::move(batches)) {
     place_.replicas_in_sync = runner.replicas();
   }
 
@@ -78,7 +79,7 @@ class CheckedSteps final : public TrainingSteps {
  private:
   ReplicaRunner& runner_;
   CheckedUpdates updates_;
-  std::vector<ImageBatch> batches_;
+  const std::vector<ReplicaBatch> batches_;
   ReplicaStep place_;
   int turns_ = 0;
   absl::Status status_;
@@ -103,14 +104,6 @@ WorkerExit ExitOf(const absl::Status& status) {
 WorkerExit ExitOfJoin(const absl::Status& status) {
   const bool unreached = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   return unreached ? WorkerExit::kNoCluster : ExitOf(status);
-}
-
-BatchOptions BatchOptionsOf(const v1::JobSpec& spec, const ImageDataset& train) {
-  BatchOptions options;
-  options.seed = spec.seed();
-  options.augment = spec.data().augment();
-  if (spec.data().normalise()) options.normalisation = NormalisationOf(train);
-  return options;
 }
 
 ProgressLog::Options LoggingOf(const v1::JobSpec& spec) {
@@ -140,6 +133,15 @@ absl::Status WriteResolvedJob(const v1::JobSpec& spec, const std::string& path) 
   return absl::OkStatus();
 }
 
+// A source has no end: its job's whole length counts as one epoch, so that the coordinator can hand
+// out shares of it.
+absl::StatusOr<uint64_t> TrainExamples(const v1::JobSpec& spec) {
+  if (IsSource(spec.data())) return TotalExamples(spec);
+  if (HasOwnInput(spec.data())) return spec.train_examples();
+  WEIR_ASSIGN_OR_RETURN(const auto shape, ReadIdxShape(spec.data().train(), 3));
+  return shape[0];
+}
+
 bool IsLowest(const JobInfo& info) {
   return info.members.empty() || info.members.front().rank == info.rank;
 }
@@ -147,7 +149,14 @@ bool IsLowest(const JobInfo& info) {
 }  // namespace
 
 struct WorkerRun::Loaded {
+  bool own_input() const { return HasOwnInput(spec.data()); }
+  absl::StatusOr<WorkerInputs> Inputs(uint32_t rank) const {
+    if (own_input()) return OwnInputs(spec, rank, replica_class);
+    return ImageInputs(spec, rank, train, test);
+  }
+
   v1::JobSpec spec;
+  ReplicaClass replica_class;
   ImageDataset train;
   ImageDataset test;
   std::unique_ptr<ReplicaRunner> runner;
@@ -159,9 +168,9 @@ WorkerRun::WorkerRun(WorkerRunOptions options, const ModelRegistry& models, Cloc
 WorkerResult WorkerRun::Resolve(v1::JobSpec& spec) {
   const absl::StatusOr<JobFile> job = ReadJobFile(options_.job_file, options_.overrides);
   if (!job.ok()) return {WorkerExit::kBadJob, job.status()};
-  const auto shape = ReadIdxShape(job->spec.data().train(), 3);
-  if (!shape.ok()) return {WorkerExit::kData, shape.status()};
-  absl::StatusOr<v1::JobSpec> resolved = ResolveJob(*job, (*shape)[0]);
+  const absl::StatusOr<uint64_t> examples = TrainExamples(job->spec);
+  if (!examples.ok()) return {WorkerExit::kData, examples.status()};
+  absl::StatusOr<v1::JobSpec> resolved = ResolveJob(*job, *examples);
   if (!resolved.ok()) return {WorkerExit::kBadJob, resolved.status()};
   spec = *std::move(resolved);
   run_dir_ = options_.run_dir.empty() ? absl::StrCat("runs/", spec.name()) : options_.run_dir;
@@ -175,13 +184,11 @@ WorkerResult WorkerRun::PrintJob(std::string& yaml) {
   return result;
 }
 
-WorkerResult WorkerRun::Load(Loaded& loaded) {
-  WorkerResult result = Resolve(loaded.spec);
-  if (!result.status.ok()) return result;
+WorkerResult WorkerRun::LoadImages(Loaded& loaded) {
   const v1::DataSpec& data = loaded.spec.data();
-  absl::StatusOr<ImageDataset> train = LoadImages(data.train(), data.train_labels());
+  absl::StatusOr<ImageDataset> train = weir::LoadImages(data.train(), data.train_labels());
   if (!train.ok()) return {WorkerExit::kData, train.status()};
-  absl::StatusOr<ImageDataset> test = LoadImages(data.test(), data.test_labels());
+  absl::StatusOr<ImageDataset> test = weir::LoadImages(data.test(), data.test_labels());
   if (!test.ok()) return {WorkerExit::kData, test.status()};
   if (test->height != train->height || test->width != train->width) {
     return {WorkerExit::kData,
@@ -191,6 +198,21 @@ WorkerResult WorkerRun::Load(Loaded& loaded) {
   }
   loaded.train = *std::move(train);
   loaded.test = *std::move(test);
+  return {};
+}
+
+WorkerResult WorkerRun::Load(Loaded& loaded) {
+  WorkerResult result = Resolve(loaded.spec);
+  if (!result.status.ok()) return result;
+  if (!loaded.spec.model().replica().empty()) {
+    absl::StatusOr<ReplicaClass> own = models_.FindReplica(loaded.spec.model().replica());
+    if (!own.ok()) return {WorkerExit::kBadJob, own.status()};
+    loaded.replica_class = *std::move(own);
+    const absl::Status input = CheckInput(loaded.spec, loaded.replica_class);
+    if (!input.ok()) return {WorkerExit::kBadJob, input};
+  }
+  if (!loaded.own_input()) result = LoadImages(loaded);
+  if (!result.status.ok()) return result;
   TorchRunnerOptions model;
   model.spec = loaded.spec;
   model.height = loaded.train.height;
@@ -206,23 +228,45 @@ WorkerResult WorkerRun::Check(std::string& report) {
   Loaded loaded;
   WorkerResult result = Load(loaded);
   if (!result.status.ok()) return result;
-  BatchMaker maker(loaded.train, BatchOptionsOf(loaded.spec, loaded.train));
-  const uint64_t examples = std::min<uint64_t>(AsyncBatch(loaded.spec), loaded.train.examples());
-  CheckedSteps steps(*loaded.runner, maker, examples);
+  const absl::StatusOr<WorkerInputs> inputs = loaded.Inputs(0);
+  if (!inputs.ok()) return {WorkerExit::kBadJob, inputs.status()};
+  const uint64_t examples =
+      std::min<uint64_t>(AsyncBatch(loaded.spec), loaded.spec.train_examples());
+  const absl::Time give_up = clock_.Now() + kCheckedInput;
+  InputRequest request;
+  request.slice = {0, 0, examples};
+  request.go_on = [&] {
+    if (interrupted_) return absl::CancelledError("interrupted");
+    if (clock_.Now() < give_up) return absl::OkStatus();
+    return absl::DeadlineExceededError(
+        absl::StrCat("no batch came within ", absl::FormatDuration(kCheckedInput),
+                     ": everything else is fine; does what feeds the callable of MakeInput run?"));
+  };
+  absl::StatusOr<std::vector<ReplicaBatch>> batches = inputs->train->Take(request);
+  if (!batches.ok()) return {WorkerExit::kData, batches.status()};
+  CheckedSteps steps(*loaded.runner, *std::move(batches));
   absl::Status status = loaded.runner->Loop(steps);
   if (!steps.status().ok()) status = steps.status();
   if (!status.ok()) return {ExitOf(status), status};
-  const Metrics& metrics = steps.metrics();
+  report = Report(loaded, *inputs, examples, steps.metrics());
+  return {};
+}
+
+std::string WorkerRun::Report(const Loaded& loaded, const WorkerInputs& inputs, uint64_t examples,
+                              const Metrics& metrics) const {
   const Declaration& declaration = loaded.runner->declaration();
-  report = absl::StrFormat(
-      "%s: fine. %s: %d variables, %d parameters; %d training and %d test examples; one batch of "
-      "%d: loss %.4f\n",
+  const std::string data =
+      IsSource(loaded.spec.data())
+          ? "input from a source"
+          : absl::StrFormat("%d training and %d test examples", loaded.spec.train_examples(),
+                            inputs.test == nullptr ? 0 : inputs.test->size());
+  return absl::StrFormat(
+      "%s: fine. %s: %d variables, %d parameters; %s; one batch of %d: loss %.4f\n",
       options_.job_file,
       loaded.spec.model().replica().empty() ? loaded.spec.model().builtin()
                                             : loaded.spec.model().replica(),
-      declaration.variables.size(), ParameterElements(declaration), loaded.train.examples(),
-      loaded.test.examples(), examples, metrics.count("loss") ? metrics.at("loss") : 0.0);
-  return {};
+      declaration.variables.size(), ParameterElements(declaration), data, examples,
+      metrics.count("loss") ? metrics.at("loss") : 0.0);
 }
 
 WorkerResult WorkerRun::Train() {
@@ -252,7 +296,14 @@ WorkerResult WorkerRun::TrainOnce(Loaded& loaded, bool& join_anew) {
     session_ = session;
   }
   Job job{nullptr, std::move(opened->parameters)};
-  absl::StatusOr<RunSummary> summary = RunLoop(loaded, *session, *job.parameters);
+  const absl::StatusOr<WorkerInputs> inputs = loaded.Inputs(session->Info().rank);
+  if (!inputs.ok()) {
+    session->Leave(false, std::string(inputs.status().message())).IgnoreError();
+    MutexLock lock(mutex_);
+    session_.reset();
+    return {WorkerExit::kData, inputs.status()};
+  }
+  absl::StatusOr<RunSummary> summary = RunLoop(loaded, *inputs, *session, *job.parameters);
   join_anew = absl::IsAborted(summary.status()) && !interrupted_;
   {
     MutexLock lock(mutex_);
@@ -268,8 +319,8 @@ WorkerResult WorkerRun::TrainOnce(Loaded& loaded, bool& join_anew) {
   return {WorkerExit::kFailed, summary->saved};
 }
 
-absl::StatusOr<RunSummary> WorkerRun::RunLoop(Loaded& loaded, JobSession& session,
-                                              ParameterClient& client) {
+absl::StatusOr<RunSummary> WorkerRun::RunLoop(Loaded& loaded, const WorkerInputs& inputs,
+                                              JobSession& session, ParameterClient& client) {
   const v1::JobSpec& spec = loaded.spec;
   const JobInfo info = session.Info();
   std::error_code error;
@@ -288,10 +339,8 @@ absl::StatusOr<RunSummary> WorkerRun::RunLoop(Loaded& loaded, JobSession& sessio
   }
   WEIR_ASSIGN_OR_RETURN(const auto log, ProgressLog::Create(logging, session, clock_));
   if (IsLowest(info)) WEIR_RETURN_IF_ERROR(WriteResolvedJob(spec, run_dir_ + "/job.yaml"));
-  BatchMaker train(loaded.train, BatchOptionsOf(spec, loaded.train));
-  BatchMaker test(loaded.test, BatchOptionsOf(spec, loaded.train));
-  return TrainingLoop(TrainingParts{spec, session, client, *loaded.runner, train, test,
-                                    loaded.test.examples(), *log, clock_, interrupted_})
+  return TrainingLoop(TrainingParts{spec, session, client, *loaded.runner, *inputs.train,
+                                    inputs.test.get(), *log, clock_, interrupted_})
       .Run();
 }
 

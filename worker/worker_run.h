@@ -15,7 +15,7 @@
 #include "common/mutex.h"
 #include "weir/job.h"
 #include "weir/v1/job_spec.pb.h"
-#include "worker/data/image_dataset.h"
+#include "worker/input_pipelines.h"
 #include "worker/model_registry.h"
 #include "worker/replica_runner.h"
 #include "worker/run_summary.h"
@@ -73,8 +73,12 @@ class WorkerRun {
 
   WorkerResult Resolve(v1::JobSpec& spec);
   WorkerResult Load(Loaded& loaded);
+  static WorkerResult LoadImages(Loaded& loaded);
+  std::string Report(const Loaded& loaded, const WorkerInputs& inputs, uint64_t examples,
+                     const Metrics& metrics) const;
   WorkerResult TrainOnce(Loaded& loaded, bool& join_anew);
-  absl::StatusOr<RunSummary> RunLoop(Loaded& loaded, JobSession& session, ParameterClient& client);
+  absl::StatusOr<RunSummary> RunLoop(Loaded& loaded, const WorkerInputs& inputs,
+                                     JobSession& session, ParameterClient& client);
 
   const WorkerRunOptions options_;
   const ModelRegistry& models_;

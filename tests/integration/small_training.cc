@@ -6,6 +6,7 @@
 
 #include "common/status_macros.h"
 #include "worker/embedded/local_job.h"
+#include "worker/input_pipelines.h"
 #include "worker/torch_runner.h"
 #include "worker/training_loop.h"
 
@@ -77,19 +78,15 @@ std::vector<float> ValuesOf(ReplicaRunner& runner) {
 absl::StatusOr<Trained> TrainSmall(const v1::JobSpec& spec, JobSession& session,
                                    ParameterClient& client, const ModelRegistry& models) {
   const ImageDataset dataset = SmallDataset();
-  BatchOptions options;
-  options.seed = spec.seed();
-  options.normalisation = NormalisationOf(dataset);
-  BatchMaker train(dataset, options);
-  BatchMaker test(dataset, options);
+  const WorkerInputs inputs = ImageInputs(spec, session.Info().rank, dataset, dataset);
   const std::atomic<bool> interrupted{false};
   WEIR_ASSIGN_OR_RETURN(const auto runner, SmallRunner(spec, models));
   ProgressLog::Options logging;
   logging.log_every = spec.log_every();
   logging.train_examples = spec.train_examples();
   WEIR_ASSIGN_OR_RETURN(const auto log, ProgressLog::Create(logging, session, Clock::Real()));
-  TrainingLoop loop(
-      {spec, session, client, *runner, train, test, kExamples, *log, Clock::Real(), interrupted});
+  TrainingLoop loop({spec, session, client, *runner, *inputs.train, inputs.test.get(), *log,
+                     Clock::Real(), interrupted});
   Trained trained;
   WEIR_ASSIGN_OR_RETURN(trained.summary, loop.Run());
   trained.values = ValuesOf(*runner);

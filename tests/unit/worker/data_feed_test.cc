@@ -249,6 +249,43 @@ TEST_F(AsyncFeedTest, EveryExampleComesOnceAndThenTheEnd) {
   EXPECT_EQ(examples, 25u);
 }
 
+std::vector<std::pair<uint64_t, uint64_t>> EndsOf(const std::vector<BatchSlice>& slices) {
+  std::vector<std::pair<uint64_t, uint64_t>> ends;
+  for (const BatchSlice& slice : slices) ends.emplace_back(slice.first, slice.end);
+  return ends;
+}
+
+// 25 examples in one range: the third batch is short, and the fourth is not known.
+TEST_F(AsyncFeedTest, WhatIsUpcomingIsWhatComes) {
+  spec_.mutable_length()->set_examples(1000);
+  session_.total = 25;
+  Begin();
+  EXPECT_THAT(feed_->Upcoming(0, 3), IsEmpty());
+  Step(kStep);
+  EXPECT_THAT(EndsOf(feed_->Upcoming(1, 3)), ElementsAre(std::pair(10, 20), std::pair(20, 25)));
+  EXPECT_THAT(EndsOf(feed_->Upcoming(1, 1)), ElementsAre(std::pair(10, 20)));
+  EXPECT_EQ(Step(kStep).slice.end, 20u);
+  EXPECT_EQ(Step(kStep).slice.end, 25u);
+}
+
+// Two workers, steps of 10, epochs of 25: this one's part of each.
+TEST_F(AsyncFeedTest, InSyncWhatIsUpcomingIsWhatComesWhileNobodyLeaves) {
+  spec_.set_train_examples(25);
+  spec_.mutable_regime()->set_kind(v1::REGIME_SYNC);
+  spec_.mutable_length()->set_steps(4);
+  session_.info.members = {{0, 0}, {1, 0}};
+  session_.info.rank = 1;
+  Begin();
+  const std::vector<BatchSlice> upcoming = feed_->Upcoming(1, 9);
+  EXPECT_THAT(EndsOf(upcoming),
+              ElementsAre(std::pair(15, 20), std::pair(23, 25), std::pair(5, 10)));
+  for (uint64_t step = 1; step < 4; ++step) {
+    WEIR_ASSERT_OK_AND_ASSIGN(const FeedItem item, feed_->Next(step));
+    EXPECT_EQ(item.slice.first, upcoming[step - 1].first);
+    EXPECT_EQ(item.slice.epoch, upcoming[step - 1].epoch);
+  }
+}
+
 // Somebody may wait for this worker's steps: it makes some without examples.
 TEST_F(AsyncFeedTest, ABoundedWorkerWithoutDataGoesOnWithoutExamples) {
   spec_.mutable_regime()->set_kind(v1::REGIME_BOUNDED_STALENESS);

@@ -215,6 +215,49 @@ TEST(JobFile, AReplicaClassOfAProgramOfOnesOwnTakesAnyOptions) {
   EXPECT_EQ(job.spec.logical_devices(), 2u);
 }
 
+constexpr char kOwnInput[] = R"(name: own
+model: {replica: learner}
+data: {batch: {per_replica: 8}}
+steps: 5
+)";
+
+TEST(JobFile, WithoutFilesAReplicaClassBringsItsInput) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile source, Parse(kOwnInput, {"workers=3"}));
+  EXPECT_EQ(source.spec.data().format(), "source");
+  EXPECT_EQ(source.spec.data().train(), "");
+  WEIR_ASSERT_OK_AND_ASSIGN(const JobFile dataset, Parse(kOwnInput, {"data.examples=500"}));
+  EXPECT_EQ(dataset.spec.data().format(), "dataset");
+  EXPECT_EQ(dataset.spec.train_examples(), 500u);
+  for (const JobFile& job : {source, dataset}) {
+    WEIR_ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, ResolveJob(job, 500));
+    WEIR_ASSERT_OK_AND_ASSIGN(const JobFile again, Parse(PrintJob(spec)));
+    EXPECT_EQ(again.spec.data().format(), job.spec.data().format());
+    EXPECT_EQ(again.spec.train_examples(), job.spec.train_examples());
+  }
+}
+
+TEST(JobFile, InputThatMakesNoSenseIsRefusedWithWhatToWrite) {
+  const auto message_of = [](const std::vector<std::string>& overrides) {
+    return std::string(Parse(kOwnInput, overrides).status().message());
+  };
+  EXPECT_THAT(message_of({"epochs=2"}),
+              HasSubstr("epochs: a source has no epochs: give \"steps\" or \"examples\"; or "
+                        "data.examples, where MakeInput gives a dataset"));
+  EXPECT_EQ(message_of({"epochs=2", "data.examples=9"}), "");
+  EXPECT_THAT(message_of({"data.format=source", "data.train=x"}),
+              HasSubstr("data.train: is for \"format: idx\"; here MakeInput of the replica class "
+                        "gives the input"));
+  EXPECT_THAT(message_of({"data.train=x"}), HasSubstr("data: \"test\" is missing"));
+  EXPECT_THAT(message_of({"data.train=x", "data.test=y", "data.examples=9"}),
+              HasSubstr("data.examples: is for \"format: dataset\"; files have their size"));
+  EXPECT_THAT(message_of({"data.format=source", "data.examples=9"}),
+              HasSubstr("data.examples: is for \"format: dataset\"; a source has no size"));
+  EXPECT_THAT(message_of({"data.format=dataset"}),
+              HasSubstr("data: \"examples\" is missing: the size of the dataset"));
+  EXPECT_THAT(Parse(kJob, {"data.format=source"}).status().message(),
+              HasSubstr("data.format: needs \"model.replica\""));
+}
+
 TEST(JobFile, DevicesAndPrecisionsAreKnownWords) {
   EXPECT_EQ(MessageOf("epochs: 4", "epochs: 4\ndevice: gpu"),
             "job.yaml:11: device: expected one of auto, cpu, cuda, found \"gpu\"; did you mean "

@@ -138,7 +138,7 @@ std::vector<torch::Tensor> TrainedByLibTorch(const Model& model, ImageBatch batc
 // Five steps of a process of so many replicas, all on the same images. The tensors are those of the
 // newest replica's module.
 void TrainAlike(ReplicaRunner& runner, const ImageBatch& images, Descent& descent) {
-  const std::vector<ImageBatch> batches(runner.replicas(), images);
+  const std::vector<ReplicaBatch> batches(runner.replicas(), images);
   for (uint64_t step = 0; step < 5; ++step) {
     ReplicaStep place;
     place.step = step;

@@ -3,6 +3,7 @@
 // themselves.
 #include <gtest/gtest.h>
 
+#include "weir/input.h"
 #include "weir/job.h"
 #include "weir/job_session.h"
 #include "weir/nest.h"
@@ -16,6 +17,8 @@
 #include "weir/run.h"
 #include "weir/step_context.h"
 #include "weir/step_error.h"
+#include "weir/stop_token.h"
+#include "weir/torch_dataset.h"
 #include "weir/variable.h"
 
 static_assert(__cplusplus < 202002L, "compiled as C++17");

@@ -101,8 +101,8 @@ ImageBatch Examples(uint64_t first, uint64_t end) {
 }
 
 // Examples 0, 1, ... in parts of these sizes.
-std::vector<ImageBatch> Parts(const std::vector<uint64_t>& sizes) {
-  std::vector<ImageBatch> parts;
+std::vector<ReplicaBatch> Parts(const std::vector<uint64_t>& sizes) {
+  std::vector<ReplicaBatch> parts;
   uint64_t first = 0;
   for (const uint64_t size : sizes) {
     parts.push_back(Examples(first, first + size));
@@ -130,7 +130,7 @@ class Descent final : public GroupUpdates {
   absl::Status result;
 };
 
-absl::StatusOr<Metrics> Train(ReplicaRunner& runner, const std::vector<ImageBatch>& batches,
+absl::StatusOr<Metrics> Train(ReplicaRunner& runner, const std::vector<ReplicaBatch>& batches,
                               GroupUpdates& updates, uint64_t step = 0) {
   ReplicaStep place;
   place.step = step;

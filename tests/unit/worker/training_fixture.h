@@ -42,7 +42,7 @@ class FakeRunner final : public ReplicaRunner {
   std::vector<PushItem> State() override { return {{1, &counter, sizeof(counter)}}; }
   void KeepState() override { kept_ = counter; }
   void RestoreState() override { counter = kept_; }
-  absl::StatusOr<Metrics> Train(const ReplicaStep& step, absl::Span<const ImageBatch> batches,
+  absl::StatusOr<Metrics> Train(const ReplicaStep& step, absl::Span<const ReplicaBatch> batches,
                                 GroupUpdates& updates) override {
     steps.push_back(step);
     trained.push_back(batches[0].examples);
@@ -77,7 +77,7 @@ class FakeRunner final : public ReplicaRunner {
     }
     return loop_status;
   }
-  absl::StatusOr<Metrics> Evaluate(absl::Span<const ImageBatch>) override {
+  absl::StatusOr<Metrics> Evaluate(absl::Span<const ReplicaBatch>) override {
     evaluated.push_back(counter);
     counter = -1;
     return Metrics{{"accuracy", 0.5}};
@@ -104,12 +104,33 @@ class FakeRunner final : public ReplicaRunner {
   Declaration declaration_;
 };
 
+// As many examples as the slice has, without content.
+class CountedInput final : public WorkerInput {
+ public:
+  absl::StatusOr<std::vector<ReplicaBatch>> Take(const InputRequest& request) override {
+    if (before) {
+      const absl::Status status = before(request);
+      if (!status.ok()) return status;
+    }
+    return std::vector<ReplicaBatch>{{request.slice.examples(), nullptr}};
+  }
+  uint32_t ahead() const override { return steps_ahead; }
+
+  uint32_t steps_ahead = 0;
+  std::function<absl::Status(const InputRequest&)> before;
+};
+
+class CountedSet final : public SliceReader {
+ public:
+  uint64_t size() const override { return 20; }
+  absl::StatusOr<ReplicaBatch> Read(const BatchSlice& slice) override {
+    return ReplicaBatch(slice.examples(), nullptr);
+  }
+};
+
 class TrainingFixture : public testing::Test {
  protected:
   TrainingFixture() {
-    dataset_.height = dataset_.width = 1;
-    dataset_.pixels.assign(20, 1);
-    dataset_.labels.assign(20, 0);
     spec_.set_name("job");
     spec_.set_train_examples(20);
     spec_.set_workers(1);
@@ -129,15 +150,13 @@ class TrainingFixture : public testing::Test {
   }
 
   absl::StatusOr<RunSummary> Run() {
-    BatchMaker train(dataset_, {});
-    BatchMaker test(dataset_, {});
     ProgressLog::Options options;
     options.log_every = spec_.log_every();
     options.train_examples = spec_.train_examples();
     options.metrics_file = metrics_file_;
     auto log = ProgressLog::Create(options, session_, clock_);
-    return TrainingLoop(TrainingParts{spec_, session_, client_, runner_, train, test,
-                                      dataset_.examples(), **log, clock_, interrupted_})
+    return TrainingLoop(TrainingParts{spec_, session_, client_, runner_, input_, test_, **log,
+                                      clock_, interrupted_})
         .Run();
   }
 
@@ -146,7 +165,9 @@ class TrainingFixture : public testing::Test {
   FakeSession session_{calls_};
   FakeClient client_{calls_};
   FakeRunner runner_;
-  ImageDataset dataset_;
+  CountedInput input_;
+  CountedSet set_;
+  SliceReader* test_ = &set_;
   v1::JobSpec spec_;
   std::string metrics_file_;  // empty: none
   std::atomic<bool> interrupted_{false};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "weir/input.h"
 #include "weir/nest.h"
 #include "weir/reduce.h"
 #include "weir/replica.h"
@@ -81,8 +82,28 @@ template <typename R>
 struct HasLoop<R, std::void_t<decltype(R::Loop(std::declval<Replicator<R>&>()))>> : std::true_type {
 };
 
+template <typename R, typename = void>
+struct NamesMakeInput : std::false_type {};
+template <typename R>
+struct NamesMakeInput<R, std::void_t<decltype(&R::MakeInput)>> : std::true_type {};
+template <typename R, typename = void>
+struct HasPipelines : std::false_type {};
+template <typename R>
+struct HasPipelines<
+    R, std::enable_if_t<std::is_convertible_v<decltype(R::kInputPipelines), InputPipelines>>>
+    : std::true_type {};
+template <typename R, typename = void>
+struct HasMakeInput : std::false_type {};
+template <typename R>
+struct HasMakeInput<R, std::enable_if_t<std::is_convertible_v<
+                           decltype(R::MakeInput(std::declval<const InputContext&>())), Input>>>
+    : std::true_type {};
+
 }  // namespace internal
 
+// Of a class derived from Replica, with a constructor from ReplicaContext&, and, where it has them,
+// `static void Loop(Replicator<R>&)`, `static Input MakeInput(const InputContext&)` and
+// `static constexpr InputPipelines kInputPipelines`.
 template <typename R>
 ReplicaClass ReplicaClassOf() {
   ReplicaClass replica_class;
@@ -93,6 +114,14 @@ ReplicaClass ReplicaClassOf() {
       R::Loop(replicator);
     };
   }
+  static_assert(internal::HasMakeInput<R>::value || !internal::NamesMakeInput<R>::value,
+                "MakeInput is to be `static weir::Input MakeInput(const weir::InputContext&)`");
+  if constexpr (internal::HasMakeInput<R>::value) {
+    replica_class.make_input = [](const InputContext& context) -> Input {
+      return R::MakeInput(context);
+    };
+  }
+  if constexpr (internal::HasPipelines<R>::value) replica_class.pipelines = R::kInputPipelines;
   return replica_class;
 }
 

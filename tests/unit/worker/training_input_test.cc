@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run's steps are taken on: waits for it, its end, its failures.
+#include <cmath>
+
+#include "common/status_macros.h"
+#include "tests/unit/worker/training_fixture.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
+
+class TrainingInput : public TrainingFixture {};
+
+// The second step has no batch any more.
+void EndAtSecondTake(CountedInput& input) {
+  input.before = [take = 0](const InputRequest&) mutable {
+    return ++take < 2 ? absl::OkStatus()
+                      : absl::OutOfRangeError("input pipeline 0, replica 0: the source has ended");
+  };
+}
+
+TEST_F(TrainingInput, AWorkerWhoseSourceHasEndedLeavesAndTheOthersGoOn) {
+  session_.info.members = {{0, 0}, {1, 0}};
+  EndAtSecondTake(input_);
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_FALSE(summary.lead);
+  EXPECT_EQ(client_.pushes.size(), 1u);
+  EXPECT_THAT(calls_, AllOf(Not(Contains("barrier end")), Not(Contains("save"))));
+  EXPECT_EQ(calls_.back(), "leave input pipeline 0, replica 0: the source has ended");
+}
+
+TEST_F(TrainingInput, WhereNobodyElseIsLeftTheJobEndsWithItsInput) {
+  EndAtSecondTake(input_);
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_TRUE(summary.lead);
+  EXPECT_EQ(summary.steps, 1u);
+  EXPECT_EQ(summary.examples, 8u);
+  EXPECT_EQ(summary.checkpoint, "checkpoint-1");
+  EXPECT_EQ(calls_.back(), "leave finished");
+}
+
+TEST_F(TrainingInput, AnInputThatFailsEndsTheWorkerWithItsMessage) {
+  input_.before = [](const InputRequest&) {
+    return absl::InternalError("input pipeline 0, replica 0: out of memory");
+  };
+  EXPECT_THAT(Run().status(),
+              HasStatus(absl::StatusCode::kInternal, "input pipeline 0, replica 0: out of memory"));
+  EXPECT_EQ(calls_.back(), "leave input pipeline 0, replica 0: out of memory");
+}
+
+TEST_F(TrainingInput, AWaitForInputEndsWithAStopAnInterruptionAndARollback) {
+  spec_.mutable_regime()->set_kind(v1::REGIME_ASYNC);
+  session_.ranges = {{0, 0, 20}};
+  const auto waits_until = [&](std::function<void()> event) {
+    return [event](const InputRequest& request) {
+      WEIR_RETURN_IF_ERROR(request.go_on());
+      event();
+      return request.go_on();
+    };
+  };
+  input_.before = waits_until([&] { session_.info.attempt = 1; });
+  session_.no_other_attempt = [&](absl::Duration) {
+    input_.before = waits_until([&] { session_.info.stop = true; });
+    session_.ranges = {{0, 0, 20}};
+    return absl::OkStatus();
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_TRUE(summary.stopped);
+  EXPECT_EQ(session_.info.attempt, 1u);
+  session_.info.stop = false;
+  input_.before = waits_until([&] { interrupted_ = true; });
+  session_.ranges = {{0, 0, 20}};
+  EXPECT_THAT(Run().status(), HasStatus(absl::StatusCode::kCancelled, "interrupted"));
+}
+
+TEST_F(TrainingInput, AnInputKnowsItsStepsPlaceAndTheNextOnes) {
+  session_.info.rank = 1;
+  session_.info.members = {{1, 0}};
+  input_.steps_ahead = 5;
+  std::vector<std::vector<uint64_t>> seen;
+  input_.before = [&](const InputRequest& request) {
+    seen.push_back({request.first_replica, request.slice.first});
+    for (const BatchSlice& slice : request.upcoming) seen.back().push_back(slice.first);
+    return absl::OkStatus();
+  };
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(seen,
+              ElementsAre(ElementsAre(1, 0, 8, 16), ElementsAre(1, 8, 16), ElementsAre(1, 16)));
+}
+
+TEST_F(TrainingInput, WithoutAnEvaluationSetNothingIsEvaluated) {
+  test_ = nullptr;
+  spec_.mutable_evaluate()->mutable_every()->set_steps(1);
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_TRUE(std::isnan(summary.test_accuracy));
+  EXPECT_TRUE(runner_.evaluated.empty());
+  EXPECT_THAT(calls_, Not(Contains("barrier evaluate-final")));
+  EXPECT_EQ(calls_.back(), "leave finished");
+}
+
+}  // namespace
+}  // namespace weir
