@@ -303,6 +303,13 @@ void RemoteJobSession::ReportProgress(const Progress& progress) {
   to.set_staleness(progress.staleness);
   to.set_late_pushes(progress.late_pushes);
   to.mutable_metrics()->insert(progress.metrics.begin(), progress.metrics.end());
+  const StepSeconds& seconds = progress.step_seconds;
+  const std::map<std::string, double> parts = {{"step_seconds/input", seconds.input},
+                                               {"step_seconds/pull", seconds.pull},
+                                               {"step_seconds/compute", seconds.compute},
+                                               {"step_seconds/push", seconds.push},
+                                               {"step_seconds/wait", seconds.wait}};
+  to.mutable_metrics()->insert(parts.begin(), parts.end());
   MutexLock lock(mutex_);
   step_ = std::max(step_, progress.step);
   reported_ = request;

@@ -44,8 +44,17 @@ class TransferUnderWay final : public PendingPush {
     WEIR_ASSIGN_OR_RETURN(const TransferResult result, outcome_->Wait());
     const bool repeated =
         result.push_messages > 0 && result.repeated_messages == result.push_messages;
-    return PushStats{repeated,    result.staleness, result.bytes,
-                     result.late, result.next_step, result.next_group_step};
+    PushStats stats;
+    stats.repeated = repeated;
+    stats.staleness = result.staleness;
+    stats.bytes = result.bytes;
+    stats.sending = result.sending;
+    stats.waiting = result.waiting;
+    stats.receiving = result.receiving;
+    stats.late = result.late;
+    stats.next_step = result.next_step;
+    stats.next_group_step = result.next_group_step;
+    return stats;
   }
 
  private:

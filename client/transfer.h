@@ -41,6 +41,7 @@ struct TransferResult {
   uint64_t push_messages = 0;
   uint64_t repeated_messages = 0;  // of them, those all of whose chunks had been counted before
   ReduceStats reduced;
+  absl::Duration sending, waiting, receiving;  // PushStats has them
 };
 
 // One operation. Guarded by the engine's mutex.
@@ -57,6 +58,10 @@ struct Transfer {
   absl::Time started;
   absl::Time deadline;
 
+  // When the transport took, or had written, the last payload before the first answer came; and
+  // when that was.
+  absl::Time sent;
+  absl::Time answered = absl::InfiniteFuture();
   Done done;
   std::vector<Piece> afterwards;  // to be pulled when every push is acknowledged
   size_t open = 0;                // batches and messages that are not done

@@ -36,6 +36,7 @@ void TransferEngine::TakePull(WireMessage* message, absl::StatusOr<PullResult> a
     --message->lane->calls;
     if (status.ok()) {
       NoteSuccess(*message->lane, effects);
+      NoteAnswer(*message->transfer);
       TakeReply(*message, *answer);
       Settle(message, effects);
     } else {
@@ -94,6 +95,7 @@ void TransferEngine::TakePush(WireMessage* message, const absl::Status& status,
       TakeFailure(message, status, effects);
     } else {
       NoteSuccess(*message->lane, effects);
+      NoteAnswer(*message->transfer);
       CountPush(*message, outcome);
       if (message->call == Call::kPush && !outcome.repeated()) CountOwnUpdate(*message);
       Settle(message, effects);
@@ -227,6 +229,7 @@ void TransferEngine::TakeRelease(const std::shared_ptr<Transfer>& transfer) {
   {
     MutexLock lock(mutex_);
     --transfer->holds;
+    NoteSent(*transfer);
     FinishIfDone(transfer, effects);
   }
   Perform(std::move(effects));

@@ -130,7 +130,7 @@ std::shared_ptr<Transfer> TransferEngine::NewTransfer(std::string what, absl::Du
                                                       Done done) const {
   auto transfer = std::make_shared<Transfer>();
   transfer->what = std::move(what);
-  transfer->started = options_.clock->Now();
+  transfer->started = transfer->sent = options_.clock->Now();
   transfer->deadline = transfer->started + timeout;
   transfer->done = std::move(done);
   return transfer;
@@ -326,11 +326,29 @@ void TransferEngine::FinishIfDone(const std::shared_ptr<Transfer>& transfer, Eff
     ledger_.End(transfer->push.group(), transfer->push.sequence(), transfer->status);
   }
   if (transfer->status.ok()) {
+    MeasureTimes(*transfer);
     effects.finished.emplace_back(std::move(transfer->done), transfer->result);
   } else {
     effects.finished.emplace_back(std::move(transfer->done), transfer->status);
   }
   if (transfers_.empty()) idle_.NotifyAll();
+}
+
+void TransferEngine::MeasureTimes(Transfer& transfer) const {
+  const absl::Time ended = options_.clock->Now();
+  const absl::Time answered = std::min(transfer.answered, ended);
+  const absl::Time sent = std::min(transfer.sent, answered);
+  transfer.result.sending = sent - transfer.started;
+  transfer.result.waiting = answered - sent;
+  transfer.result.receiving = ended - answered;
+}
+
+void TransferEngine::NoteSent(Transfer& transfer) const {
+  if (transfer.answered == absl::InfiniteFuture()) transfer.sent = options_.clock->Now();
+}
+
+void TransferEngine::NoteAnswer(Transfer& transfer) const {
+  transfer.answered = std::min(transfer.answered, options_.clock->Now());
 }
 
 std::string TransferEngine::ServersWaitedFor(const Transfer& transfer) const {

@@ -107,6 +107,10 @@ class TransferEngine final : public ViewListener,
   void DropUnsent(const Transfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishIfDone(const std::shared_ptr<Transfer>& transfer, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What its time has gone into.
+  void NoteSent(Transfer& transfer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteAnswer(Transfer& transfer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MeasureTimes(Transfer& transfer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string ServersWaitedFor(const Transfer& transfer) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

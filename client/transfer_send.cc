@@ -309,6 +309,7 @@ void TransferEngine::Send(WireMessage* message) {
   {
     MutexLock lock(mutex_);
     endpoint = message->lane->endpoint;
+    NoteSent(*message->transfer);
     header = HeaderOf(*message);
     if (message->call != Call::kPull && endpoint != nullptr) ++message->transfer->holds;
   }

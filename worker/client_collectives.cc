@@ -25,8 +25,7 @@ absl::StatusOr<std::vector<Present>> ClientCollectives::CallRoll(const Collectiv
   const uint32_t mine[] = {options_.rank, newcomer ? 1u : 0u};
   std::vector<std::byte> result;
   WEIR_RETURN_IF_ERROR(
-      client_.Reduce({reinterpret_cast<const std::byte*>(mine), sizeof(mine)}, options, result)
-          .status());
+      Reduce({reinterpret_cast<const std::byte*>(mine), sizeof(mine)}, options, result));
   std::vector<uint32_t> numbers(result.size() / sizeof(uint32_t));
   std::memcpy(numbers.data(), result.data(), numbers.size() * sizeof(uint32_t));
   std::vector<Present> all;
@@ -47,7 +46,16 @@ absl::Status ClientCollectives::Run(const CollectiveCall& call, const Collective
   options.replicas = options_.replicas;
   options.weight = call.weight;
   options.source = call.source;
-  return client_.Reduce(data, options, result).status();
+  return Reduce(data, options, result);
+}
+
+absl::Status ClientCollectives::Reduce(absl::Span<const std::byte> data,
+                                       const ReduceOptions& options,
+                                       std::vector<std::byte>& result) {
+  const absl::Time began = clock_.Now();
+  const absl::Status status = client_.Reduce(data, options, result).status();
+  waited_ += clock_.Now() - began;
+  return status;
 }
 
 }  // namespace weir

@@ -16,6 +16,7 @@ void ClientUpdates::StartFrom(absl::Span<const uint64_t> group_steps) {
 
 void ClientUpdates::BeginStep(const StepPlace& place) {
   place_ = place;
+  seconds_ = {};
   asked_.clear();
   made_.clear();
 }
@@ -53,6 +54,9 @@ absl::Status ClientUpdates::Update(uint32_t group, absl::Span<const PushItem> gr
   if (made) return absl::OkStatus();  // the weights are there
   WEIR_ASSIGN_OR_RETURN(const PushStats stats,
                         client_.PushPull(gradients, weights, OptionsOf(group, weight)));
+  seconds_.push += absl::ToDoubleSeconds(stats.sending);
+  seconds_.wait += absl::ToDoubleSeconds(stats.waiting);
+  seconds_.pull += absl::ToDoubleSeconds(stats.receiving);
   CountMade(group);
   Note(group, stats);
   return absl::OkStatus();
@@ -78,7 +82,10 @@ class ClientUpdates::Started final : public PendingUpdate {
   Started(ClientUpdates& owner, uint32_t group, std::unique_ptr<PendingPush> push)
       : owner_(owner), group_(group), push_(std::move(push)) {}
   absl::Status Wait() override {
-    WEIR_ASSIGN_OR_RETURN(const PushStats stats, push_->Wait());
+    const absl::Time began = owner_.clock_.Now();
+    const absl::StatusOr<PushStats> waited = push_->Wait();
+    owner_.seconds_.wait += absl::ToDoubleSeconds(owner_.clock_.Now() - began);
+    WEIR_ASSIGN_OR_RETURN(const PushStats stats, waited);
     owner_.Note(group_, stats);
     return absl::OkStatus();
   }

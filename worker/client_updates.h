@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/clock.h"
+#include "weir/job_session.h"
 #include "weir/parameter_client.h"
 #include "worker/group_updates.h"
 
@@ -19,15 +21,16 @@ struct StepPlace {
   uint64_t consumed = 0;  // with this step, in this attempt
 };
 
-// Sends updates to the servers and counts the group steps. For one attempt. Borrows the client.
-// Used from one thread.
+// Sends updates to the servers and counts the group steps. For one attempt. Borrows client and
+// clock. Used from one thread.
 class ClientUpdates final : public GroupUpdates {
  public:
   // `group_steps`: of the first update of each group, by group index plus one; [0] is of the state.
   // `full_weight`: that of a worker's full batch.
-  ClientUpdates(ParameterClient& client, std::vector<uint64_t> group_steps, double full_weight,
-                absl::Duration timeout)
+  ClientUpdates(ParameterClient& client, const Clock& clock, std::vector<uint64_t> group_steps,
+                double full_weight, absl::Duration timeout)
       : client_(client),
+        clock_(clock),
         group_steps_(std::move(group_steps)),
         full_weight_(full_weight),
         timeout_(timeout) {}
@@ -59,6 +62,10 @@ class ClientUpdates final : public GroupUpdates {
   // one step: so that who sees the updates sees where that step ended.
   bool ShowTheEndOfStepBefore(uint64_t step, size_t groups) const;
 
+  // Of the step's updates so far: push, wait and pull. Of one that was started while the step went
+  // on, what was waited for it.
+  const StepSeconds& seconds() const { return seconds_; }
+
   // Pushes of which something came too late and was dropped (backup workers).
   uint64_t late_pushes() const { return late_pushes_; }
   // The step that the others are in, as far as the servers have said; 0: they have not.
@@ -78,10 +85,12 @@ class ClientUpdates final : public GroupUpdates {
   void Note(uint32_t group, const PushStats& stats);
 
   ParameterClient& client_;
+  const Clock& clock_;
   std::vector<uint64_t> group_steps_;
   const double full_weight_;
   const absl::Duration timeout_;
   StepPlace place_;
+  StepSeconds seconds_;
   std::map<uint32_t, uint32_t> asked_;  // by group: updates, since the step began or was repeated
   std::map<uint32_t, uint32_t> made_;   // by group: updates of the step that have been made
   std::map<uint32_t, uint64_t> updated_in_;  // by group: one more than the step of the last update

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/human_duration.h"
+#include "worker/step_json.h"
 
 namespace weir {
 namespace {
@@ -53,6 +54,7 @@ void ProgressLog::Add(const StepRecord& record) {
   ++interval_.steps;
   interval_.examples += record.examples;
   interval_.staleness += static_cast<double>(record.staleness);
+  interval_.seconds += record.seconds;
   for (const auto& [name, value] : record.metrics) {
     interval_.weighted[name] += value * static_cast<double>(record.examples);
     interval_.weights[name] += static_cast<double>(record.examples);
@@ -80,6 +82,7 @@ Progress ProgressLog::TakeInterval(absl::Time now) {
   progress.samples_per_second = static_cast<double>(interval_.examples) / seconds;
   progress.staleness = interval_.staleness / static_cast<double>(interval_.steps);
   progress.late_pushes = last_.late_pushes;
+  progress.step_seconds = interval_.seconds.DividedBy(static_cast<double>(interval_.steps));
   if (interval_.examples > 0) {
     for (const auto& [name, sum] : interval_.weighted) {
       const double weight = interval_.weights[name];
@@ -105,6 +108,8 @@ void ProgressLog::WriteInterval(const Progress& progress, absl::Time now) {
   json["samples_per_second"] = progress.samples_per_second;
   json["staleness"] = progress.staleness;
   if (options_.backup_workers) json["late_pushes"] = progress.late_pushes;
+  json["step_seconds"] = StepJson(progress.step_seconds);
+  json["step_shares"] = StepJson(progress.step_seconds.DividedBy(progress.step_seconds.total()));
   WriteLine(json.dump());
 }
 

@@ -22,6 +22,7 @@ struct StepRecord {
   double position = 0;    // of the job, in examples
   uint64_t staleness = 0;
   uint64_t late_pushes = 0;  // of this worker so far in this attempt
+  StepSeconds seconds;
   Metrics metrics;
 };
 
@@ -62,6 +63,7 @@ class ProgressLog {
     uint64_t steps = 0;
     uint64_t examples = 0;
     double staleness = 0;
+    StepSeconds seconds;
     Metrics weighted;  // sums, times examples
     Metrics weights;   // examples behind each: not every step logs every name
   };

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "worker/step_json.h"
 
 namespace weir {
 
@@ -22,6 +23,7 @@ std::string ToJson(const RunSummary& summary) {
       {"steps", summary.steps},
       {"examples", summary.examples},
       {"samples_per_second", summary.samples_per_second},
+      {"step_seconds", StepJson(summary.step_seconds)},
       {"regime", summary.regime},
       {"servers", summary.servers},
       {"workers", summary.workers},

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "weir/job_session.h"
 
 namespace weir {
 
@@ -17,6 +18,7 @@ struct RunSummary {
   uint64_t steps = 0;     // `sync`: of the job; `async`: pushes that were applied
   uint64_t examples = 0;
   double samples_per_second = 0;  // of all workers, while they trained
+  StepSeconds step_seconds;       // of a step, mean over the workers that are there at the end
   std::string regime;
   uint32_t servers = 0;
   uint32_t workers = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -47,8 +48,9 @@ TrainingAttempt::TrainingAttempt(TrainingParts& parts, const JobInfo& info)
       sync_(IsSync(parts.spec)),
       bounded_(parts.spec.regime().kind() == v1::REGIME_BOUNDED_STALENESS),
       timeout_(absl::Milliseconds(parts.spec.step_timeout_ms())),
-      updates_(parts.client, info.resume_group_steps, PerWorkerBatch(parts.spec), timeout_),
-      collectives_(parts.client, {info.rank, parts.runner.replicas(), timeout_}),
+      updates_(parts.client, parts.clock, info.resume_group_steps, PerWorkerBatch(parts.spec),
+               timeout_),
+      collectives_(parts.client, parts.clock, {info.rank, parts.runner.replicas(), timeout_}),
       evaluation_(parts),
       first_step_(FirstStep(info, parts.spec)),
       step_(first_step_) {}
@@ -155,6 +157,8 @@ absl::StatusOr<Metrics> TrainingAttempt::TrainStep(const FeedItem& item) {
 }
 
 void TrainingAttempt::BeginStep(const FeedItem& item) {
+  collectives_.TakeWaited();  // those between the steps
+  step_began_ = parts_.clock.Now();
   updates_.BeginStep({step_, item.slice.examples(), item.consumed});
 }
 
@@ -166,7 +170,20 @@ void TrainingAttempt::EndStep(const FeedItem& item) {
   record_->position = item.position;
   record_->staleness = updates_.staleness();
   record_->late_pushes = updates_.late_pushes();
+  record_->seconds = TakeSeconds();
+  seconds_ += record_->seconds;
+  ++steps_made_;
   step_ = std::max(step_ + 1, updates_.next_step());
+}
+
+// Where the step's time went. What is not spoken of by the client is computing.
+StepSeconds TrainingAttempt::TakeSeconds() {
+  StepSeconds seconds = updates_.seconds();
+  seconds.wait += absl::ToDoubleSeconds(collectives_.TakeWaited());
+  const double step = absl::ToDoubleSeconds(parts_.clock.Now() - step_began_);
+  seconds.compute = std::max(0.0, step - seconds.total());
+  seconds.input = absl::ToDoubleSeconds(std::exchange(input_, absl::ZeroDuration()));
+  return seconds;
 }
 
 void TrainingAttempt::Log(const absl::StatusOr<Metrics>& metrics) {

@@ -41,6 +41,7 @@ class TrainingAttempt final : public TrainingSteps {
   absl::StatusOr<Metrics> TrainStep(const FeedItem& item);
   void BeginStep(const FeedItem& item);
   void EndStep(const FeedItem& item);
+  StepSeconds TakeSeconds();
   absl::Status AfterStep(double position);
   void LogStep();
   absl::Status EvaluateNow();
@@ -87,6 +88,10 @@ class TrainingAttempt final : public TrainingSteps {
   absl::optional<FeedItem> item_;      // of the next step
   std::vector<ReplicaBatch> batches_;  // the same, or of the one that runs
   absl::optional<StepRecord> record_;  // of the last one, until it is known whether it is logged
+  absl::Duration input_;               // that the next step has waited for its batch
+  absl::Time step_began_;
+  StepSeconds seconds_;  // of all steps of this attempt
+  uint64_t steps_made_ = 0;
   bool evaluation_due_ = false;
   absl::Time began_;
   absl::Duration evaluating_;

@@ -19,6 +19,23 @@ double ValueOr(const std::map<std::string, double>& values, const std::string& n
   return found == values.end() ? fallback : found->second;
 }
 
+void PutSeconds(const StepSeconds& seconds, uint64_t steps, std::map<std::string, double>& into) {
+  into["input_s"] = seconds.input;
+  into["pull_s"] = seconds.pull;
+  into["compute_s"] = seconds.compute;
+  into["push_s"] = seconds.push;
+  into["wait_s"] = seconds.wait;
+  into["steps_made"] = static_cast<double>(steps);
+}
+
+// Of a step, from what all have put.
+StepSeconds MeanSeconds(const std::map<std::string, double>& sums) {
+  const StepSeconds seconds{ValueOr(sums, "input_s", 0), ValueOr(sums, "pull_s", 0),
+                            ValueOr(sums, "compute_s", 0), ValueOr(sums, "push_s", 0),
+                            ValueOr(sums, "wait_s", 0)};
+  return seconds.DividedBy(ValueOr(sums, "steps_made", 0));
+}
+
 }  // namespace
 
 absl::Status TrainingAttempt::CheckTrained() const {
@@ -64,6 +81,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   const double steps_made = leads_group() ? static_cast<double>(step_ - first_step_) : 0;
   std::map<std::string, double> mine = {
       {"steps", steps_made}, {"rate", rate}, {"late", static_cast<double>(updates_.late_pushes())}};
+  PutSeconds(seconds_, steps_made_, mine);
   const auto loss = parts_.log.last_metrics().find("loss");
   if (loss != parts_.log.last_metrics().end()) {
     mine["loss"] = loss->second;
@@ -93,6 +111,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   if (summary.lead && parts_.test != nullptr)
     parts_.log.AddEvaluation(step_, static_cast<double>(summary.examples), test);
   summary.samples_per_second = ValueOr(all.sums, "rate", 0);
+  summary.step_seconds = MeanSeconds(all.sums);
   summary.late_pushes = static_cast<uint64_t>(ValueOr(all.sums, "late", 0));
   summary.workers = all.members;
   return summary;
@@ -111,6 +130,7 @@ absl::StatusOr<RunSummary> TrainingAttempt::EndEarly() {
   summary.steps = step_;
   summary.examples = examples_;
   summary.samples_per_second = static_cast<double>(examples_) / TrainSeconds();
+  summary.step_seconds = seconds_.DividedBy(static_cast<double>(steps_made_));
   summary.workers = static_cast<uint32_t>(parts_.session.Info().members.size());
   return summary;
 }

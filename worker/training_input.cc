@@ -26,7 +26,9 @@ std::vector<PullItem> OfGroup(ReplicaRunner& runner, uint32_t group) {
 // The data of the next step, if there is any.
 absl::Status TrainingAttempt::Fetch() {
   while (!item_ && !over()) {
+    const absl::Time began = parts_.clock.Now();
     const absl::StatusOr<FeedItem> item = feed_->Next(step_);
+    input_ += parts_.clock.Now() - began;
     WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
     stopped_ = absl::IsCancelled(item.status());
     if (stopped_) break;
@@ -81,7 +83,9 @@ absl::Status TrainingAttempt::TakeInput(const FeedItem& item) {
   request.upcoming = feed_->Upcoming(step_ + 1, parts_.input.ahead());
   request.first_replica = parts_.session.Info().rank * parts_.runner.replicas();
   request.go_on = [this] { return MayWaitForInput(); };
+  const absl::Time began = parts_.clock.Now();
   absl::StatusOr<std::vector<ReplicaBatch>> batches = parts_.input.Take(request);
+  input_ += parts_.clock.Now() - began;
   if (absl::IsOutOfRange(batches.status())) {
     input_ended_ = std::string(batches.status().message());
     return absl::OkStatus();

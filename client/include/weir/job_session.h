@@ -71,12 +71,37 @@ struct BarrierResult {
   uint32_t members = 0;
 };
 
+// Where a step goes, in seconds: docs/glossary.md.
+struct StepSeconds {
+  double input = 0;
+  double pull = 0;
+  double compute = 0;
+  double push = 0;
+  double wait = 0;
+
+  double total() const { return input + pull + compute + push + wait; }
+  StepSeconds& operator+=(const StepSeconds& other) {
+    input += other.input;
+    pull += other.pull;
+    compute += other.compute;
+    push += other.push;
+    wait += other.wait;
+    return *this;
+  }
+  // Of several steps, or shares of one.
+  StepSeconds DividedBy(double number) const {
+    const double n = number > 0 ? number : 1;
+    return {input / n, pull / n, compute / n, push / n, wait / n};
+  }
+};
+
 struct Progress {
   uint64_t step = 0;
   uint64_t examples = 0;
   double samples_per_second = 0;
   double staleness = 0;
   uint64_t late_pushes = 0;  // in this attempt: PushStats::late
+  StepSeconds step_seconds;  // means over the interval
   std::map<std::string, double> metrics;
 };
 

@@ -59,6 +59,8 @@ struct PushStats {
   bool repeated = false;   // all of it had been counted before
   uint64_t staleness = 0;  // not sync: the most updates by others since the last pull
   uint64_t bytes = 0;      // of payload, both ways
+  // Of the call: until the last gradient was out; then until the first answer; then until its end.
+  absl::Duration sending, waiting, receiving;
   // backup workers: some of it came after its step had closed, and was dropped. The others are in
   // `next_step` and `next_group_step`, with which this worker goes on.
   bool late = false;

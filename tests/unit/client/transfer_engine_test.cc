@@ -51,6 +51,49 @@ TEST_F(TransferEngineTest, PushPullIsOneRoundTrip) {
   EXPECT_EQ(server("ps-0").seen()[0].call, "PushPull");
 }
 
+// The second server answers 4 s after the first, which took 3; the payloads are gone at once.
+TEST_F(TransferEngineTest, APushSaysHowLongItSentWaitedAndReceived) {
+  AddServer("ps-0", 100);
+  AddServer("ps-1", 101);
+  view_.declaration = SgdOver({3, 2});
+  Start();
+  server("ps-0").Park();
+  server("ps-1").Park();
+  Values gradients = {{1, 2, 3}, {4, 5}};
+  std::vector<float> into(3);
+  const auto done = Push(Items(gradients), {PullItem{0, into.data(), 12}});
+  executor_.Advance(absl::Seconds(3));
+  server("ps-1").Release();
+  executor_.Advance(absl::Seconds(4));
+  ASSERT_FALSE(done->has_value());
+  server("ps-0").Release();
+  WEIR_ASSERT_OK(**done);
+  EXPECT_EQ((**done)->sending, absl::ZeroDuration());
+  EXPECT_EQ((**done)->waiting, absl::Seconds(3));
+  EXPECT_EQ((**done)->receiving, absl::Seconds(4));
+}
+
+// It is sent once more within the first second, and the answer comes 5 s later.
+TEST_F(TransferEngineTest, UntilItIsSentForTheLastTimeAPushIsBeingSent) {
+  AddServer("ps-0", 100);
+  view_.declaration = SgdOver({3});
+  Start();
+  server("ps-0").FailNext(absl::UnavailableError("gone"));
+  Values gradients = {{1, 2, 3}};
+  const auto done = Push(Items(gradients));
+  server("ps-0").Park();
+  executor_.Advance(absl::Seconds(1));
+  ASSERT_THAT(server("ps-0").seen(), SizeIs(2));
+  executor_.Advance(absl::Seconds(5));
+  server("ps-0").Release();
+  ASSERT_TRUE(done->has_value());
+  WEIR_ASSERT_OK(**done);
+  EXPECT_GT((**done)->sending, absl::ZeroDuration());
+  EXPECT_GE((**done)->waiting, absl::Seconds(5));
+  EXPECT_EQ((**done)->sending + (**done)->waiting, absl::Seconds(6));
+  EXPECT_EQ((**done)->receiving, absl::ZeroDuration());
+}
+
 // ps-0 holds the first optimizer's variable, ps-1 the second's.
 TEST_F(TransferEngineTest, AServerThatHoldsNothingOfAGroupIsToldOfItsSteps) {
   AddServer("ps-0", 100);

@@ -145,6 +145,7 @@ class FakeClient final : public ParameterClient {
   }
   absl::StatusOr<ReduceStats> Reduce(absl::Span<const std::byte>, const ReduceOptions&,
                                      std::vector<std::byte>&) override {
+    if (reduce) return reduce();
     return absl::UnimplementedError("this loop calls no collective");
   }
 
@@ -157,6 +158,7 @@ class FakeClient final : public ParameterClient {
   std::vector<bool> absent;
   std::function<absl::Status(const PushOptions&)> before_push;
   std::function<void(const PushOptions&, PushStats&)> answer;
+  std::function<absl::StatusOr<ReduceStats>()> reduce;  // null: none is called
 
  private:
   Calls& calls_;

@@ -52,6 +52,7 @@ class ProgressLogTest : public testing::Test {
       record.examples = 10;
       record.position = 10.0 * static_cast<double>(step + 1);
       record.staleness = step;
+      record.seconds = {0.25, 0.5, 3, 0.75, static_cast<double>(step)};
       record.metrics = {{"loss", step == 0 ? 1.0 : 2.0}, {"accuracy", 0.25}};
       log.Add(record);
     }
@@ -107,6 +108,13 @@ TEST_F(ProgressLogTest, EachIntervalIsALineOfJson) {
   EXPECT_EQ(interval["samples_per_second"], 5);
   EXPECT_EQ(interval["staleness"], 0.5);
   EXPECT_EQ(interval["worker"], 0);
+  // 4.5 s and 5.5 s, of which 0 s and 1 s were waits.
+  EXPECT_EQ(interval["step_seconds"],
+            nlohmann::json::parse(
+                R"({"input": 0.25, "pull": 0.5, "compute": 3, "push": 0.75, "wait": 0.5})"));
+  EXPECT_EQ(interval["step_shares"],
+            nlohmann::json::parse(
+                R"({"input": 0.05, "pull": 0.1, "compute": 0.6, "push": 0.15, "wait": 0.1})"));
   ASSERT_TRUE(std::getline(file, line));
   EXPECT_EQ(nlohmann::json::parse(line)["test_accuracy"], 0.5);
 }
@@ -118,6 +126,7 @@ TEST_F(ProgressLogTest, ReportsAreMeansOverTheInterval) {
   ASSERT_EQ(session_.reported.size(), 1u);
   EXPECT_EQ(session_.reported[0].step, 2u);
   EXPECT_EQ(session_.reported[0].metrics.at("loss"), 1.5);
+  EXPECT_EQ(session_.reported[0].step_seconds.wait, 0.5);
 }
 
 TEST_F(ProgressLogTest, AFileThatCannotBeOpenedIsNamed) {

@@ -47,6 +47,7 @@ class FakeRunner final : public ReplicaRunner {
     steps.push_back(step);
     trained.push_back(batches[0].examples);
     if (forgets_to_step) return Metrics();
+    if (before_update) before_update(step);
     if (!failures.empty()) {
       const absl::Status failure = failures.front();
       failures.erase(failures.begin());
@@ -90,6 +91,7 @@ class FakeRunner final : public ReplicaRunner {
   float weight = 0;
   float counter = 0;
   bool forgets_to_step = false;
+  std::function<void(const ReplicaStep&)> before_update;
   int updates_a_step = 1;
   std::vector<uint64_t> trained;
   std::vector<ReplicaStep> steps;

@@ -102,5 +102,45 @@ TEST_F(TrainingInput, WithoutAnEvaluationSetNothingIsEvaluated) {
   EXPECT_EQ(calls_.back(), "leave finished");
 }
 
+// Each part of a step takes a time of its own, on a clock that nothing else moves.
+TEST_F(TrainingInput, EachPartOfAStepIsReportedWithItsTime) {
+  const auto pass = [&](double seconds) { clock_.SetNow(clock_.Now() + absl::Seconds(seconds)); };
+  spec_.set_workers(2);
+  spec_.set_log_every(3);
+  input_.before = [&](const InputRequest&) {
+    pass(1);
+    return absl::OkStatus();
+  };
+  runner_.before_update = [&](const ReplicaStep& step) {
+    pass(2);
+    EXPECT_THAT(step.others->CallRoll({}, false), IsOk());
+  };
+  client_.reduce = [&] {
+    pass(4);
+    return ReduceStats();
+  };
+  client_.answer = [&](const PushOptions&, PushStats& stats) {
+    stats.sending = absl::Seconds(8);
+    stats.waiting = absl::Seconds(16);
+    stats.receiving = absl::Seconds(32);
+    pass(8 + 16 + 32);
+  };
+  runner_.loop = [&](TrainingSteps& steps) {
+    while (steps.Next()) {
+      steps.Log(steps.Step());
+      pass(64);  // the loop's own
+    }
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  ASSERT_EQ(session_.reported.size(), 1u);
+  for (const StepSeconds& seconds : {session_.reported[0].step_seconds, summary.step_seconds}) {
+    EXPECT_EQ(seconds.input, 1);
+    EXPECT_EQ(seconds.compute, 2);
+    EXPECT_EQ(seconds.push, 8);
+    EXPECT_EQ(seconds.wait, 4 + 16);
+    EXPECT_EQ(seconds.pull, 32);
+  }
+}
+
 }  // namespace
 }  // namespace weir
