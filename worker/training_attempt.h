@@ -50,7 +50,7 @@ class TrainingAttempt final : public TrainingSteps {
   absl::Status Fetch();
   absl::Status StepWithoutExamples(const FeedItem& item);
   absl::Status EndOfData();
-  absl::Status MayWaitForInput() const;
+  absl::Status MayWaitForInput(absl::Time& until) const;
   absl::Status TakeInput(const FeedItem& item);
   absl::StatusOr<RunSummary> EndWithInput();
   // training_end.cc

@@ -21,6 +21,9 @@ std::vector<PullItem> OfGroup(ReplicaRunner& runner, uint32_t group) {
   return items;
 }
 
+// How long a batch may still take when the job shall stop.
+constexpr absl::Duration kAfterStop = absl::Seconds(2);
+
 }  // namespace
 
 // The data of the next step, if there is any.
@@ -68,11 +71,14 @@ absl::Status TrainingAttempt::StepWithoutExamples(const FeedItem& item) {
   return AfterStep(item.position);
 }
 
-// Asked while an input makes this worker wait.
-absl::Status TrainingAttempt::MayWaitForInput() const {
+// Asked while an input makes this worker wait. `until`: when a job in step that shall stop goes on
+// without this worker; where there are steps left before its last one, the others wait for it.
+absl::Status TrainingAttempt::MayWaitForInput(absl::Time& until) const {
   WEIR_RETURN_IF_ERROR(CheckNotInterrupted(parts_));
   const JobInfo info = parts_.session.Info();
-  if (StopsHere(info)) return absl::CancelledError("the job shall stop");
+  const absl::Time now = parts_.clock.Now();
+  if (info.stop) until = std::min(until, now + kAfterStop);
+  if (StopsHere(info) || now >= until) return absl::CancelledError("the job shall stop");
   if (info.member && info.attempt == info_.attempt) return absl::OkStatus();
   return absl::AbortedError("the job went on without this worker, which waited for its input");
 }
@@ -82,7 +88,9 @@ absl::Status TrainingAttempt::TakeInput(const FeedItem& item) {
   request.slice = item.slice;
   request.upcoming = feed_->Upcoming(step_ + 1, parts_.input.ahead());
   request.first_replica = parts_.session.Info().rank * parts_.runner.replicas();
-  request.go_on = [this] { return MayWaitForInput(); };
+  request.go_on = [this, until = absl::InfiniteFuture()]() mutable {
+    return MayWaitForInput(until);
+  };
   const absl::Time began = parts_.clock.Now();
   absl::StatusOr<std::vector<ReplicaBatch>> batches = parts_.input.Take(request);
   input_ += parts_.clock.Now() - began;

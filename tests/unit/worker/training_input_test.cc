@@ -77,6 +77,27 @@ TEST_F(TrainingInput, AWaitForInputEndsWithAStopAnInterruptionAndARollback) {
   EXPECT_THAT(Run().status(), HasStatus(absl::StatusCode::kCancelled, "interrupted"));
 }
 
+// The others are in step 5 already, or are waited for by nobody: this worker will never get there.
+TEST_F(TrainingInput, AStoppedSyncJobIsLeftTwoSecondsLaterWhereNoBatchComes) {
+  std::vector<absl::Duration> asked;
+  input_.before = [&](const InputRequest& request) {
+    session_.info.stop = true;
+    session_.info.stop_step = 5;
+    const absl::Time began = clock_.Now();
+    absl::Status status = request.go_on();
+    while (status.ok() && clock_.Now() < began + absl::Minutes(1)) {
+      clock_.SetNow(clock_.Now() + absl::Milliseconds(250));
+      status = request.go_on();
+    }
+    asked.push_back(clock_.Now() - began);
+    return status;
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_TRUE(summary.stopped);
+  EXPECT_THAT(asked, ElementsAre(absl::Seconds(2)));
+  EXPECT_EQ(calls_.back(), "leave finished");
+}
+
 TEST_F(TrainingInput, AnInputKnowsItsStepsPlaceAndTheNextOnes) {
   session_.info.rank = 1;
   session_.info.members = {{1, 0}};
