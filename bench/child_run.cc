@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/child_process.h"
+#include "common/clock.h"
 #include "common/status_macros.h"
 
 namespace weir::bench {
@@ -22,7 +23,7 @@ absl::StatusOr<std::vector<std::string>> RunToEnd(const std::string& program,
   WEIR_ASSIGN_OR_RETURN(const auto child,
                         ChildProcess::Start({.program = ProgramFolder() + "/" + program,
                                              .arguments = std::move(arguments)}));
-  const std::optional<ExitState> state = child->WaitFor(timeout);
+  const std::optional<ExitState> state = child->WaitFor(Clock::Real(), timeout);
   std::vector<std::string> lines = child->ReadLines();
   if (state.has_value() && state->ok()) return lines;
   const auto first = lines.end() - std::min<std::ptrdiff_t>(5, std::ssize(lines));

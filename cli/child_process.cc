@@ -17,7 +17,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "common/status_macros.h"
 
 namespace weir {
@@ -155,9 +154,9 @@ std::optional<ExitState> ChildProcess::Ended() {
   return ended_;
 }
 
-std::optional<ExitState> ChildProcess::WaitFor(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
-  while (!Ended() && absl::Now() < deadline) {
+std::optional<ExitState> ChildProcess::WaitFor(const Clock& clock, absl::Duration timeout) {
+  const absl::Time deadline = clock.Now() + timeout;
+  while (!Ended() && clock.Now() < deadline) {
     // The exit of a child is no event of its output: a grandchild may hold that open.
     pollfd output = {.fd = output_, .events = POLLIN, .revents = 0};
     poll(&output, 1, 10);

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/line_splitter.h"
+#include "common/clock.h"
 
 namespace weir {
 
@@ -50,8 +51,9 @@ class ChildProcess {
   std::vector<std::string> ReadLines();
   // How it ended; nothing while it runs. Never waits.
   std::optional<ExitState> Ended();
-  // The same, after at most `timeout`. The output goes on to be read, so it cannot block the child.
-  std::optional<ExitState> WaitFor(absl::Duration timeout);
+  // The same, after at most `timeout` by `clock`. The output goes on to be read, so it cannot block
+  // the child.
+  std::optional<ExitState> WaitFor(const Clock& clock, absl::Duration timeout);
   // Nothing happens where it has ended.
   void Signal(int signal);
 

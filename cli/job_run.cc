@@ -41,8 +41,11 @@ absl::StatusOr<int> JobRun::Run() {
   console_.Line(absl::StrCat("Checking ", options_.job_file, "."));
   std::vector<std::string> overrides = options_.overrides;
   if (options_.workers > 0) overrides.push_back(absl::StrCat("workers=", options_.workers));
-  WEIR_ASSIGN_OR_RETURN(
-      job_, ResolveJobFile(options_.program_folder + "/weir-worker", options_.job_file, overrides));
+  WEIR_ASSIGN_OR_RETURN(job_,
+                        ResolveJobFile({.worker_program = options_.program_folder + "/weir-worker",
+                                        .job_file = options_.job_file,
+                                        .overrides = overrides,
+                                        .clock = options_.clock}));
   folder_ = RunFolder(absl::StrCat(options_.runs_folder, "/", job_.name));
   WEIR_RETURN_IF_ERROR(BringUp());
   WEIR_RETURN_IF_ERROR(AskBefore());
@@ -61,6 +64,7 @@ absl::Status JobRun::BringUp() {
   const std::string logs = folder_.path() + "/logs";
   group_ = std::make_unique<ProcessGroup>(ProcessGroup::Options{
       .log_folder = logs,
+      .clock = options_.clock,
       .on_line = [this](const auto& name, const auto& line) { TakeLine(name, line); },
       .on_exit = [this](const auto& name, const auto& state) { TakeExit(name, state); }});
   coordinator_ = options_.coordinator;

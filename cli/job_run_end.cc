@@ -129,7 +129,8 @@ std::string JobRun::ListCommand() const {
 }
 
 absl::Status JobRun::WriteResult(RunFacts& facts) {
-  const absl::StatusOr<std::string> curve = DrawLossCurve(folder_.path(), job_.name);
+  const absl::StatusOr<std::string> curve =
+      DrawLossCurve(folder_.path(), job_.name, *options_.clock);
   if (curve.ok()) {
     facts.loss_curve = *curve;
   } else {

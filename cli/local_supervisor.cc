@@ -18,7 +18,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "cli/human.h"
 #include "cli/local_cluster.h"
 #include "cli/process_group.h"
@@ -31,6 +30,7 @@ namespace weir {
 namespace {
 
 constexpr absl::Duration kUpTimeout = absl::Seconds(90);
+constexpr absl::Duration kLockTimeout = absl::Seconds(5);
 constexpr absl::Duration kDownTimeout = absl::Seconds(60);
 constexpr absl::Duration kLook = absl::Milliseconds(20);
 
@@ -112,11 +112,12 @@ absl::Status CheckServers(const LocalOptions& options, const LocalState& state) 
 }
 
 // Whose workers would wait for a cluster that is gone.
-absl::Status CheckNoJobRuns(const std::string& state_folder) {
-  const absl::StatusOr<LocalState> state = ReadLocalState(state_folder);
+absl::Status CheckNoJobRuns(const LocalOptions& options) {
+  const absl::StatusOr<LocalState> state = ReadLocalState(options.state_folder);
   if (!state.ok()) return absl::OkStatus();
-  const auto jobs =
-      JobsWithWorkers({.coordinator = state->coordinator, .state_folder = state_folder});
+  const auto jobs = JobsWithWorkers({.coordinator = state->coordinator,
+                                     .state_folder = options.state_folder,
+                                     .clock = options.clock});
   // A cluster that does not answer must be possible to end.
   if (!jobs.ok() || jobs->empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -133,13 +134,14 @@ absl::Status DidNotComeUp(const std::string& folder) {
 
 }  // namespace
 
-absl::Status SuperviseLocalCluster(const LocalOptions& options, const Clock& clock,
+absl::Status SuperviseLocalCluster(const LocalOptions& options,
                                    const std::function<int()>& stop_requests) {
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<LocalLock> lock,
                         LocalLock::Take(options.state_folder));
   LocalCluster* reported = nullptr;
   ProcessGroup group(
       {.log_folder = options.state_folder + "/logs",
+       .clock = options.clock,
        .on_line = [&](const auto& name, const auto& line) { reported->TakeLine(name, line); },
        .on_exit = [&](const auto& name, const auto& state) { reported->TakeExit(name, state); }});
   const absl::StatusOr<std::string> last_address = ReadTextFile(AddressPath(options.state_folder));
@@ -149,7 +151,7 @@ absl::Status SuperviseLocalCluster(const LocalOptions& options, const Clock& clo
                         .coordinator = last_address.ok() ? FreeAddress(*last_address) : "",
                         .servers = options.servers,
                         .log_level = options.log_level,
-                        .clock = &clock,
+                        .clock = options.clock,
                         .say = [](const std::string& text) { std::cout << text << std::endl; }},
                        group);
   reported = &cluster;
@@ -183,31 +185,31 @@ absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
     }
     WEIR_RETURN_IF_ERROR(StartSupervisor(options));
   }
-  const absl::Time start = absl::Now();
+  const absl::Time start = options.clock->Now();
   bool held = false;
-  while (absl::Now() - start < kUpTimeout) {
-    absl::SleepFor(kLook);
+  while (options.clock->Now() - start < kUpTimeout) {
+    options.sleep(kLook);
     const bool held_before =
         std::exchange(held, LocalLock::Holder(options.state_folder).has_value());
     if (held && files.Exists(LocalStatePath(options.state_folder))) {
       return ReadLocalState(options.state_folder);
     }
     // It has ended, or never came so far as to take the lock.
-    if (!held && (held_before || absl::Now() - start > absl::Seconds(5))) break;
+    if (!held && (held_before || options.clock->Now() - start > kLockTimeout)) break;
   }
   return DidNotComeUp(options.state_folder);
 }
 
 absl::Status LocalDown(const LocalOptions& options, bool force) {
-  if (!force) WEIR_RETURN_IF_ERROR(CheckNoJobRuns(options.state_folder));
-  const absl::Time deadline = absl::Now() + kDownTimeout;
+  if (!force) WEIR_RETURN_IF_ERROR(CheckNoJobRuns(options));
+  const absl::Time deadline = options.clock->Now() + kDownTimeout;
   while (const std::optional<pid_t> supervisor = LocalLock::Holder(options.state_folder)) {
-    if (absl::Now() > deadline) {
+    if (options.clock->Now() > deadline) {
       return absl::DeadlineExceededError(absl::StrCat("the supervisor (process ", *supervisor,
                                                       ") of the local cluster does not end"));
     }
     kill(*supervisor, SIGTERM);
-    absl::SleepFor(kLook * 5);
+    options.sleep(kLook * 5);
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "cli/local_state.h"
 #include "common/clock.h"
 
@@ -19,17 +20,20 @@ struct LocalOptions {
   bool servers_wanted =
       false;  // somebody asked for that many: one that runs with others will not do
   std::string log_level = "info";
+  const Clock* clock = nullptr;  // must outlive the call
+  // Lets time pass between two looks at what another process does.
+  std::function<void(absl::Duration)> sleep;
 };
 
 // The supervisor itself: runs the cluster until `stop_requests` rises, keeps cluster.json true.
 // Errors: AlreadyExists - another one runs; Unavailable - the cluster does not come up or stay up.
-absl::Status SuperviseLocalCluster(const LocalOptions& options, const Clock& clock,
+absl::Status SuperviseLocalCluster(const LocalOptions& options,
                                    const std::function<int()>& stop_requests);
 
 // Starts a supervisor in the background and waits until its cluster serves, the coordinator where
 // the last one served, if that port is free. One that runs already is left as it is.
 // Errors: Unavailable - it does not come up, with its last words; FailedPrecondition - one runs,
-// but not with as many servers as are wanted.
+// but not with as many servers as are wanted; those of FileSystem for the state folder.
 absl::StatusOr<LocalState> LocalUp(const LocalOptions& options);
 
 // Ends the supervisor and its cluster, and waits. Fine where none runs.

@@ -80,7 +80,8 @@ std::string CurvePoints(const std::string& metrics_jsonl) {
   return absl::StrCat(Sorted(std::move(training)), "\n\n", Sorted(std::move(tests)));
 }
 
-absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::string& title) {
+absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::string& title,
+                                          const Clock& clock) {
   WEIR_ASSIGN_OR_RETURN(const std::string metrics, ReadTextFile(folder + "/metrics.jsonl"));
   const std::string points = CurvePoints(metrics);
   if (points.front() == '\n') return absl::NotFoundError("no loss in " + folder + "/metrics.jsonl");
@@ -91,7 +92,7 @@ absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::
   WEIR_RETURN_IF_ERROR(WriteTextFile(script, Script(data, picture, title)));
   WEIR_ASSIGN_OR_RETURN(const auto gnuplot,
                         ChildProcess::Start({.program = "gnuplot", .arguments = {script}}));
-  const auto ended = gnuplot->WaitFor(kDrawTimeout);
+  const auto ended = gnuplot->WaitFor(clock, kDrawTimeout);
   if (ended && ended->ok()) return picture;
   return absl::InternalError(
       absl::StrCat("gnuplot ", ended ? "ended with " + ended->ToString() : "takes too long", ": ",

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/clock.h"
 
 namespace weir {
 
@@ -14,7 +15,9 @@ namespace weir {
 std::string CurvePoints(const std::string& metrics_jsonl);
 
 // Draws <folder>/metrics.jsonl as <folder>/loss.png with gnuplot and returns the picture's path.
-// Errors: NotFound - no metrics, or no gnuplot on PATH; Internal - gnuplot failed, with its words.
-absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::string& title);
+// Errors: NotFound - no metrics, or no gnuplot on PATH; Internal - gnuplot failed, with its words,
+// or took more than a minute by `clock`.
+absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::string& title,
+                                          const Clock& clock);
 
 }  // namespace weir

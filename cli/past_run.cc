@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/clock.h"
 #include "common/file_system.h"
 #include "common/status_macros.h"
 
@@ -15,7 +14,8 @@ std::string ClusterFolder(const std::string& run_folder) {
 }
 
 absl::StatusOr<std::unique_ptr<PastRun>> PastRun::Open(const std::string& program_folder,
-                                                       const std::string& run_folder) {
+                                                       const std::string& run_folder,
+                                                       const Clock& clock) {
   const std::string cluster = ClusterFolder(run_folder);
   if (!FileSystem::Real().Exists(cluster + "/coordinator")) {
     return absl::NotFoundError(
@@ -23,16 +23,17 @@ absl::StatusOr<std::unique_ptr<PastRun>> PastRun::Open(const std::string& progra
                      "on another one say --coordinator, or nothing for the local cluster"));
   }
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<LocalLock> lock, LocalLock::Take(cluster));
-  std::unique_ptr<PastRun> run(new PastRun(program_folder, run_folder, std::move(lock)));
+  std::unique_ptr<PastRun> run(new PastRun(program_folder, run_folder, clock, std::move(lock)));
   WEIR_RETURN_IF_ERROR(run->cluster_.Start());
   return run;
 }
 
 PastRun::PastRun(const std::string& program_folder, const std::string& run_folder,
-                 std::unique_ptr<LocalLock> lock)
+                 const Clock& clock, std::unique_ptr<LocalLock> lock)
     : lock_(std::move(lock)),
       group_(
           {.log_folder = run_folder + "/logs",
+           .clock = &clock,
            .on_line = [this](const auto& name, const auto& line) { cluster_.TakeLine(name, line); },
            .on_exit = [this](const auto& name,
                              const auto& state) { cluster_.TakeExit(name, state); }}),
@@ -40,7 +41,7 @@ PastRun::PastRun(const std::string& program_folder, const std::string& run_folde
                 .data_folder = ClusterFolder(run_folder),
                 .logs_folder = run_folder + "/logs",
                 .servers = 0,
-                .clock = &Clock::Real(),
+                .clock = &clock,
                 .say = nullptr},
                group_) {}
 

@@ -8,6 +8,7 @@
 #include "cli/local_cluster.h"
 #include "cli/local_state.h"
 #include "cli/process_group.h"
+#include "common/clock.h"
 
 namespace weir {
 
@@ -19,15 +20,16 @@ std::string ClusterFolder(const std::string& run_folder);
 class PastRun {
  public:
   // Errors: NotFound - no run with a cluster of its own has been there; AlreadyExists - one is at
-  // work there now; Unavailable - the coordinator does not come up.
+  // work there now; Unavailable - the coordinator does not come up. `clock` must outlive the run.
   static absl::StatusOr<std::unique_ptr<PastRun>> Open(const std::string& program_folder,
-                                                       const std::string& run_folder);
+                                                       const std::string& run_folder,
+                                                       const Clock& clock);
   ~PastRun();
 
   const std::string& coordinator() const { return cluster_.coordinator(); }
 
  private:
-  PastRun(const std::string& program_folder, const std::string& run_folder,
+  PastRun(const std::string& program_folder, const std::string& run_folder, const Clock& clock,
           std::unique_ptr<LocalLock> lock);
 
   const std::unique_ptr<LocalLock> lock_;

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/status_macros.h"
 
 namespace weir {
@@ -89,10 +88,11 @@ bool ProcessGroup::ReapOne() {
 }
 
 bool ProcessGroup::PollUntil(const std::function<bool()>& condition, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = options_.clock->Now() + timeout;
   while (!condition()) {
-    if (absl::Now() >= deadline) return false;
-    Poll(deadline - absl::Now());
+    const absl::Duration left = deadline - options_.clock->Now();
+    if (left <= absl::ZeroDuration()) return false;
+    Poll(left);
   }
   return true;
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "cli/child_process.h"
+#include "common/clock.h"
 
 namespace weir {
 
@@ -20,6 +21,7 @@ class ProcessGroup {
  public:
   struct Options {
     std::string log_folder;  // made if absent; a child's output is appended to <name>.log in it
+    const Clock* clock = nullptr;  // of timeouts; must outlive the group
     // Called from Poll and Stop. Either may start children, but must not stop them.
     std::function<void(const std::string& name, const std::string& line)> on_line;
     std::function<void(const std::string& name, const ExitState& state)> on_exit;

@@ -7,7 +7,6 @@
 #include "cli/local_supervisor.h"
 #include "cli/past_run.h"
 #include "cli/reports.h"
-#include "common/clock.h"
 #include "common/status_macros.h"
 #include "rpc/coordinator_client.h"
 #include "weir/v1/coordinator.pb.h"
@@ -29,8 +28,8 @@ absl::StatusOr<Reply> AskAt(const std::string& address, const Query& query,
                             CoordinatorClient::Method<Request, Reply> method,
                             const Request& request) {
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorClient> client,
-                        CoordinatorClient::Create({.address = address, .clock = &Clock::Real()}));
-  return client->Call(method, request, Clock::Real().Now() + absl::Seconds(query.timeout_seconds));
+                        CoordinatorClient::Create({.address = address, .clock = query.clock}));
+  return client->Call(method, request, query.clock->Now() + absl::Seconds(query.timeout_seconds));
 }
 
 template <typename Request, typename Reply>
@@ -40,7 +39,7 @@ absl::StatusOr<Reply> Ask(const Query& query, CoordinatorClient::Method<Request,
   const auto running = ReadLocalState(ClusterFolder(query.run_folder));
   if (running.ok()) return AskAt(running->coordinator, query, method, request);
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<PastRun> past,
-                        PastRun::Open(query.program_folder, query.run_folder));
+                        PastRun::Open(query.program_folder, query.run_folder, *query.clock));
   return AskAt(past->coordinator(), query, method, request);
 }
 

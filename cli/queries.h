@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/clock.h"
 
 namespace weir {
 
@@ -16,6 +17,7 @@ struct Query {
   std::string program_folder = {};  // of the coordinator of a run that has ended
   double timeout_seconds = 5;
   bool json = false;
+  const Clock* clock = nullptr;  // must outlive the call
 };
 
 // Each returns what is to be printed.

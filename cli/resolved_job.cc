@@ -42,26 +42,25 @@ absl::StatusOr<ResolvedJob> ParseResolvedJob(const std::string& text) {
   }
 }
 
-absl::StatusOr<ResolvedJob> ResolveJobFile(const std::string& worker_program,
-                                           const std::string& job_file,
-                                           const std::vector<std::string>& overrides) {
-  ChildOptions options{.program = worker_program,
-                       .arguments = {"--job", job_file, "--print-job", "--log-level", "off"}};
-  for (const std::string& override : overrides) {
-    options.arguments.insert(options.arguments.end(), {"--set", override});
+absl::StatusOr<ResolvedJob> ResolveJobFile(const ResolveOptions& options) {
+  ChildOptions child{.program = options.worker_program,
+                     .arguments = {"--job", options.job_file, "--print-job", "--log-level", "off"}};
+  for (const std::string& override : options.overrides) {
+    child.arguments.insert(child.arguments.end(), {"--set", override});
   }
-  WEIR_ASSIGN_OR_RETURN(const auto worker, ChildProcess::Start(options));
-  const auto ended = worker->WaitFor(kTimeout);
+  WEIR_ASSIGN_OR_RETURN(const auto worker, ChildProcess::Start(child));
+  const auto ended = worker->WaitFor(*options.clock, kTimeout);
   const std::string text = absl::StrJoin(worker->ReadLines(), "\n") + "\n";
   if (!ended) {
-    return absl::DeadlineExceededError(absl::StrCat(worker_program, " --print-job does not end"));
+    return absl::DeadlineExceededError(
+        absl::StrCat(options.worker_program, " --print-job does not end"));
   }
   if (!ended->ok()) {
     // What is wrong is the job, not the program that looks at it.
     absl::string_view reason = absl::StripAsciiWhitespace(text);
     absl::ConsumePrefix(&reason, "weir-worker: ");
     if (ended->signal != 0) {
-      return absl::InternalError(absl::StrCat(worker_program, " --print-job ended with ",
+      return absl::InternalError(absl::StrCat(options.worker_program, " --print-job ended with ",
                                               ended->ToString(), ": ", reason));
     }
     return ended->code == static_cast<int>(RunExit::kData) ? absl::DataLossError(reason)

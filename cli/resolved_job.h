@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/clock.h"
 
 namespace weir {
 
@@ -21,12 +22,17 @@ struct ResolvedJob {
 // Errors: InvalidArgument - not a resolved job.
 absl::StatusOr<ResolvedJob> ParseResolvedJob(const std::string& text);
 
+struct ResolveOptions {
+  std::string worker_program;  // the path of weir-worker
+  std::string job_file;
+  std::vector<std::string> overrides;  // "key=value"
+  const Clock* clock = nullptr;        // must outlive the call
+};
+
 // Asks weir-worker, which alone knows how to read a job file.
 // Errors: InvalidArgument - it refuses the job, in its own words; DataLoss - the job's data is
-// missing or wrong; NotFound - no weir-worker there; DeadlineExceeded - it does not answer;
-// Internal - it was killed.
-absl::StatusOr<ResolvedJob> ResolveJobFile(const std::string& worker_program,
-                                           const std::string& job_file,
-                                           const std::vector<std::string>& overrides);
+// missing or wrong; NotFound - no weir-worker there; DeadlineExceeded - it does not answer within a
+// minute; Internal - it was killed.
+absl::StatusOr<ResolvedJob> ResolveJobFile(const ResolveOptions& options);
 
 }  // namespace weir

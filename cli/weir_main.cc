@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "cli/job_run.h"
@@ -77,7 +78,7 @@ struct Flags {
 int RunJob(Flags& flags) {
   weir::JobRun::Options& options = flags.run;
   options.program_folder = ProgramFolder();
-  options.clock = &Clock::Real();
+  options.clock = flags.query.clock;
   options.stop_requests = [] { return static_cast<int>(stop_requests); };
   if (flags.replace) options.overrides.push_back("replace=true");
   if (options.coordinator.empty() && !flags.own_cluster) {
@@ -86,7 +87,7 @@ int RunJob(Flags& flags) {
     if (local.ok()) options.coordinator = local->coordinator;
   }
   weir::Console console(std::cout,
-                        {.terminal = isatty(STDOUT_FILENO) != 0, .clock = &Clock::Real()});
+                        {.terminal = isatty(STDOUT_FILENO) != 0, .clock = options.clock});
   const absl::StatusOr<int> code = weir::JobRun(options, console).Run();
   if (code.ok()) return *code;
   Report(code.status());
@@ -159,8 +160,8 @@ void AddLocal(CLI::App& app, Flags& flags, int& code) {
   add_cluster_options(supervise);
   supervise->group("");  // not shown in the help
   supervise->callback([&] {
-    code = Report(weir::SuperviseLocalCluster(options, Clock::Real(),
-                                              [] { return static_cast<int>(stop_requests); }));
+    code = Report(
+        weir::SuperviseLocalCluster(options, [] { return static_cast<int>(stop_requests); }));
   });
 }
 
@@ -209,8 +210,11 @@ int main(int argc, char** argv) {
   Flags flags;
   flags.local.state_folder = DefaultStateFolder();
   flags.local.program_folder = ProgramFolder();
+  flags.local.clock = &Clock::Real();
+  flags.local.sleep = absl::SleepFor;
   flags.query.state_folder = flags.local.state_folder;
   flags.query.program_folder = flags.local.program_folder;
+  flags.query.clock = &Clock::Real();
   int code = 0;
   AddRun(app, flags, code);
   AddLocal(app, flags, code);

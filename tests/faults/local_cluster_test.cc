@@ -5,11 +5,9 @@
 
 #include <filesystem>
 
-#include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
-#include "cli/child_process.h"
 #include "cli/local_state.h"
-#include "tests/support/process_cluster.h"
+#include "tests/support/eventually.h"
+#include "tests/support/program.h"
 #include "tests/support/sanitizer_reports.h"
 #include "tests/support/status_matchers.h"
 
@@ -22,11 +20,6 @@ using ::testing::IsEmpty;
 
 constexpr absl::Duration kSoon = absl::Seconds(60);
 
-struct Answer {
-  int code = -1;
-  std::string output;
-};
-
 class LocalClusterTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove_all(state_); }
@@ -38,12 +31,7 @@ class LocalClusterTest : public ::testing::Test {
   // Runs the program to its end.
   Answer Weir(std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--state", state_});
-    auto weir =
-        ChildProcess::Start({.program = ProcessCluster::Program("weir"), .arguments = arguments});
-    EXPECT_THAT(weir, IsOk());
-    const auto ended = (*weir)->WaitFor(2 * kSoon);
-    EXPECT_TRUE(ended) << absl::StrJoin(arguments, " ");
-    return {ended ? ended->code : -1, absl::StrJoin((*weir)->ReadLines(), "\n")};
+    return AnswerOf(*StartProgram("weir", arguments), 2 * kSoon);
   }
 
   LocalState Status() {
@@ -51,15 +39,6 @@ class LocalClusterTest : public ::testing::Test {
     auto state = LocalStateFromJson(answer.output);
     EXPECT_THAT(state, IsOk()) << answer.output;
     return state.ok() ? *state : LocalState();
-  }
-
-  template <typename Condition>
-  bool Eventually(Condition condition) {
-    const absl::Time deadline = absl::Now() + kSoon;
-    while (!condition()) {
-      if (absl::Now() > deadline) return false;
-    }
-    return true;
   }
 
   const std::string state_ = ::testing::TempDir() + "/weir_local_" +
@@ -106,10 +85,11 @@ TEST_F(LocalClusterTest, AKilledServerIsStartedAgainAtItsAddress) {
   const LocalState before = Status();
   kill(before.processes[1].pid, SIGKILL);
   LocalState after;
-  ASSERT_TRUE(Eventually([&] {
+  const auto started_again = [&] {
     after = Status();
     return after.processes[1].restarts == 1 && after.processes[1].pid > 0;
-  }));
+  };
+  ASSERT_TRUE(Eventually(started_again, kSoon));
   EXPECT_NE(after.processes[1].pid, before.processes[1].pid);
   EXPECT_EQ(after.processes[1].address, before.processes[1].address);
 }
@@ -120,7 +100,7 @@ TEST_F(LocalClusterTest, AKilledSupervisorLeavesNothingBehindAndAnotherCanComeUp
   const auto supervisor = LocalLock::Holder(state_);
   ASSERT_TRUE(supervisor);
   kill(*supervisor, SIGKILL);
-  ASSERT_TRUE(Eventually([&] { return !LocalLock::Holder(state_); }));
+  ASSERT_TRUE(Eventually([&] { return !LocalLock::Holder(state_); }, kSoon));
   EXPECT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
   EXPECT_NE(Status().processes[0].pid, before.processes[0].pid);
 }
@@ -134,14 +114,8 @@ TEST_F(LocalClusterTest, ComesUpAgainAtTheCoordinatorsAddressUnlessThatIsTaken) 
   ASSERT_EQ(Weir({"local", "down"}).code, 0);
 
   const auto other =
-      ChildProcess::Start({.program = ProcessCluster::Program("weir-coordinator"),
-                           .arguments = {"--listen", address, "--data-dir", state_ + "/other"}});
-  WEIR_ASSERT_OK(other);
-  std::string said;
-  ASSERT_TRUE(Eventually([&] {
-    said += absl::StrJoin((*other)->ReadLines(), "\n");
-    return said.find(" ready address=") != std::string::npos;
-  })) << said;
+      StartProgram("weir-coordinator", {"--listen", address, "--data-dir", state_ + "/other"});
+  ASSERT_TRUE(WaitForLine(*other, " ready address=", kSoon));
   const Answer up = Weir({"local", "up", "--servers", "1"});
   ASSERT_EQ(up.code, 0) << up.output;
   EXPECT_NE(Status().coordinator, address);
@@ -158,10 +132,8 @@ TEST_F(LocalClusterTest, UpWithAnotherNumberOfServersThanRunSaysSo) {
 
 TEST_F(LocalClusterTest, DownIsRefusedWhileAJobHasWorkersUnlessForced) {
   ASSERT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
-  const auto worker = ChildProcess::Start({.program = ProcessCluster::Program("counting-worker"),
-                                           .arguments = {"--coordinator", Status().coordinator,
-                                                         "--job", "busy", "--steps", "1000000"}});
-  WEIR_ASSERT_OK(worker);
+  const auto worker = StartProgram("counting-worker", {"--coordinator", Status().coordinator,
+                                                       "--job", "busy", "--steps", "1000000"});
   ASSERT_TRUE(Eventually([&] {
     const std::string jobs = Weir({"jobs"}).output;
     return jobs.find("busy") != std::string::npos && jobs.find("running") != std::string::npos;

@@ -14,11 +14,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
-#include "cli/child_process.h"
 #include "cli/text_file.h"
+#include "tests/support/eventually.h"
 #include "tests/support/idx_files.h"
-#include "tests/support/process_cluster.h"
+#include "tests/support/program.h"
 #include "tests/support/status_matchers.h"
 
 namespace weir {
@@ -44,20 +43,9 @@ epochs: 3
 log_every: 5
 )";
 
-struct Answer {
-  int code = -1;
-  std::string output;
-};
-
 class RunTest : public ::testing::Test {
  protected:
-  // What a worker sets for itself, at the price of starting twice.
-  static void SetUpTestSuite() {
-    setenv("OMP_NUM_THREADS", "1", 1);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1);
-    setenv("OMP_WAIT_POLICY", "PASSIVE", 1);
-    setenv("GOMP_SPINCOUNT", "0", 1);
-  }
+  static void SetUpTestSuite() { UseOneThread(); }
 
   void SetUp() override {
     std::filesystem::remove_all(folder_);
@@ -69,31 +57,18 @@ class RunTest : public ::testing::Test {
   void WriteJob(const std::string& text) { WEIR_ASSERT_OK(WriteTextFile(job_, text)); }
 
   // Another command of weir, to its end.
-  Answer Weir(const std::vector<std::string>& arguments) {
-    auto weir =
-        ChildProcess::Start({.program = ProcessCluster::Program("weir"), .arguments = arguments});
-    EXPECT_THAT(weir, IsOk());
-    const auto ended = (*weir)->WaitFor(kLong);
-    EXPECT_TRUE(ended) << absl::StrJoin(arguments, " ");
-    return {ended ? ended->code : -1, absl::StrJoin((*weir)->ReadLines(), "\n")};
+  static Answer Weir(const std::vector<std::string>& arguments) {
+    return AnswerOf(*StartProgram("weir", arguments), kLong);
   }
 
   std::unique_ptr<ChildProcess> Start(std::vector<std::string> flags) {
     std::vector<std::string> arguments = {
         "run", job_, "--runs", folder_ + "/runs", "--state", folder_ + "/local"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
-    auto weir =
-        ChildProcess::Start({.program = ProcessCluster::Program("weir"), .arguments = arguments});
-    EXPECT_THAT(weir, IsOk());
-    return *std::move(weir);
+    return StartProgram("weir", arguments);
   }
 
-  Answer Run(const std::vector<std::string>& flags) {
-    const auto weir = Start(flags);
-    const auto ended = weir->WaitFor(kLong);
-    EXPECT_TRUE(ended) << "weir run does not end";
-    return {ended ? ended->code : -1, absl::StrJoin(weir->ReadLines(), "\n")};
-  }
+  Answer Run(const std::vector<std::string>& flags) { return AnswerOf(*Start(flags), kLong); }
 
   // The process of a run's child, by a part of its command line.
   static pid_t ChildOf(const ChildProcess& weir, const std::string& part) {
@@ -115,28 +90,18 @@ class RunTest : public ::testing::Test {
   Answer RunAndKill(const std::string& part) {
     const auto weir = Start({"--servers", "2", "--set", "regime=sync", "--set", "epochs=200",
                              "--set", "checkpoint.every=200 steps"});
-    const std::string log = folder_ + "/runs/tiny/logs/coordinator.log";
-    const absl::Time deadline = absl::Now() + kLong;
-    const auto saved = [&] {
-      const auto text = ReadTextFile(log);
-      return text.ok() && absl::StrContains(*text, "checkpoint committed");
-    };
-    while (!saved() && absl::Now() < deadline) {
-      EXPECT_FALSE(weir->WaitFor(absl::Milliseconds(20))) << "too quick to be killed";
-    }
+    AwaitCheckpoint(*weir, folder_ + "/runs/tiny");
     kill(ChildOf(*weir, part), SIGKILL);
-    const auto ended = weir->WaitFor(kLong);
-    EXPECT_TRUE(ended) << "weir run does not end";
-    return {ended ? ended->code : -1, absl::StrJoin(weir->ReadLines(), "\n")};
+    return AnswerOf(*weir, kLong);
   }
 
   // Fails the test where the run ends before it has said so. Returns what it has said.
   static std::string AwaitOutput(ChildProcess& weir, const std::string& part) {
-    const absl::Time deadline = absl::Now() + kLong;
+    const absl::Time deadline = Clock::Real().Now() + kLong;
     std::string output;
-    while (!absl::StrContains(output, part) && absl::Now() < deadline) {
+    while (!absl::StrContains(output, part) && Clock::Real().Now() < deadline) {
       absl::StrAppend(&output, absl::StrJoin(weir.ReadLines(), "\n"), "\n");
-      if (!absl::StrContains(output, part) && weir.WaitFor(absl::Milliseconds(20))) {
+      if (!absl::StrContains(output, part) && weir.WaitFor(Clock::Real(), absl::Milliseconds(20))) {
         absl::StrAppend(&output, absl::StrJoin(weir.ReadLines(), "\n"));
         break;
       }
@@ -159,12 +124,23 @@ class RunTest : public ::testing::Test {
 
   // Kills the run, and with it all of its processes, when it has so many checkpoints.
   void KillWithCheckpoints(ChildProcess& weir, size_t number) {
-    const absl::Time deadline = absl::Now() + kLong;
-    while (Checkpoints().size() < number && absl::Now() < deadline) {
-      ASSERT_FALSE(weir.WaitFor(absl::Milliseconds(20))) << absl::StrJoin(weir.ReadLines(), "\n");
+    const absl::Time deadline = Clock::Real().Now() + kLong;
+    while (Checkpoints().size() < number && Clock::Real().Now() < deadline) {
+      ASSERT_FALSE(weir.WaitFor(Clock::Real(), absl::Milliseconds(20)))
+          << absl::StrJoin(weir.ReadLines(), "\n");
     }
     weir.Signal(SIGKILL);
-    ASSERT_TRUE(weir.WaitFor(absl::Seconds(30)));
+    ASSERT_TRUE(weir.WaitFor(Clock::Real(), absl::Seconds(30)));
+  }
+
+  // Of a cluster whose logs are in `folder`. Fails the test where the run ends before it.
+  static void AwaitCheckpoint(ChildProcess& weir, const std::string& folder) {
+    const auto saved = [&] {
+      const auto log = ReadTextFile(folder + "/logs/coordinator.log");
+      return log.ok() && absl::StrContains(*log, "checkpoint committed");
+    };
+    EXPECT_TRUE(Eventually([&] { return saved() || weir.Ended(); }, kLong));
+    EXPECT_FALSE(weir.Ended()) << absl::StrJoin(weir.ReadLines(), "\n");
   }
 
   nlohmann::json Summary() {
@@ -288,22 +264,17 @@ TEST_F(RunTest, ARunsOwnClusterCanBeAskedAfterItsEndAndTheEndSaysHow) {
 TEST_F(RunTest, ARunThatIsGoingOnCanBeAskedAndASecondOneInItsFolderIsRefused) {
   const auto weir = Start({"--set", "epochs=100000"});
   const std::string folder = folder_ + "/runs/tiny";
-  const absl::Time deadline = absl::Now() + kLong;
-  std::string jobs;
-  while (!absl::StrContains(jobs, "running") && absl::Now() < deadline) {
-    ASSERT_FALSE(weir->WaitFor(absl::Milliseconds(50))) << absl::StrJoin(weir->ReadLines(), "\n");
-    jobs = std::filesystem::exists(folder + "/cluster/cluster.json")
-               ? Weir({"jobs", "--run-dir", folder}).output
-               : "";
-  }
-  EXPECT_THAT(jobs, HasSubstr("running"));
+  const auto is_running = [&] {
+    return std::filesystem::exists(folder + "/cluster/cluster.json") &&
+           absl::StrContains(Weir({"jobs", "--run-dir", folder}).output, "running");
+  };
+  ASSERT_TRUE(Eventually([&] { return weir->Ended() || is_running(); }, kLong));
   const Answer second = Run({});
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.output, HasSubstr("another run of tiny is at work in " + folder));
   weir->Signal(SIGINT);
-  const auto ended = weir->WaitFor(absl::Seconds(60));
-  ASSERT_TRUE(ended);
-  EXPECT_EQ(ended->code, 130) << absl::StrJoin(weir->ReadLines(), "\n");
+  const Answer answer = AnswerOf(*weir, absl::Seconds(60));
+  EXPECT_EQ(answer.code, 130) << answer.output;
 }
 
 // `weir local down --force` takes the cluster from a run, and `up` gives it back.
@@ -316,21 +287,13 @@ TEST_F(RunTest, ARunGoesOnWhenItsLocalClusterIsBack) {
   ASSERT_EQ(local({"up", "--servers", "1"}), 0);
   const auto weir = Start({"--workers", "1", "--set", "regime=sync", "--set", "epochs=400", "--set",
                            "checkpoint.every=100 steps"});
-  const auto saved = [&] {
-    const auto log = ReadTextFile(folder_ + "/local/logs/coordinator.log");
-    return log.ok() && absl::StrContains(*log, "checkpoint committed");
-  };
-  const absl::Time deadline = absl::Now() + kLong;
-  while (!saved() && absl::Now() < deadline) {
-    ASSERT_FALSE(weir->WaitFor(absl::Milliseconds(20))) << absl::StrJoin(weir->ReadLines(), "\n");
-  }
+  AwaitCheckpoint(*weir, folder_ + "/local");
   ASSERT_EQ(local({"down"}), 1);  // a job is at work
   ASSERT_EQ(local({"down", "--force"}), 0);
   ASSERT_EQ(local({"up", "--servers", "1"}), 0);
-  const auto ended = weir->WaitFor(kLong);
-  const std::string output = absl::StrJoin(weir->ReadLines(), "\n");
-  EXPECT_EQ(ended ? ended->code : -1, 0) << output;
-  EXPECT_THAT(output, HasSubstr("On the local cluster of the coordinator at"));
+  const Answer answer = AnswerOf(*weir, kLong);
+  EXPECT_EQ(answer.code, 0) << answer.output;
+  EXPECT_THAT(answer.output, HasSubstr("On the local cluster of the coordinator at"));
   EXPECT_EQ(local({"down"}), 0);
 }
 
@@ -379,15 +342,16 @@ TEST_F(RunTest, AnInterruptSavesACheckpointThatTheNextRunGoesOnFrom) {
   for (int run = 0; run < 3; ++run) {
     const auto weir =
         run == 0 ? Start({"--servers", "2"}) : Start({"--servers", "2", "--set", "resume=auto"});
-    if (run > 0) AwaitOutput(*weir, "resumes from " + checkpoint);
-    AwaitOutput(*weir, " samples/s");
+    if (run > 0) {
+      ASSERT_TRUE(WaitForLine(*weir, "resumes from " + checkpoint, kLong));
+    }
+    ASSERT_TRUE(WaitForLine(*weir, " samples/s", kLong));
     weir->Signal(SIGINT);
-    const auto ended = weir->WaitFor(absl::Seconds(90));
-    ASSERT_TRUE(ended);
-    const std::string output = absl::StrJoin(weir->ReadLines(), "\n");
-    EXPECT_EQ(ended->code, 130) << output;
-    ASSERT_THAT(output, AllOf(HasSubstr("go on from it with"), HasSubstr("--set resume=auto")));
-    checkpoint = output.substr(output.find("Its newest checkpoint is ") + 25, 10);
+    const Answer answer = AnswerOf(*weir, absl::Seconds(90));
+    EXPECT_EQ(answer.code, 130) << answer.output;
+    ASSERT_THAT(answer.output,
+                AllOf(HasSubstr("go on from it with"), HasSubstr("--set resume=auto")));
+    checkpoint = answer.output.substr(answer.output.find("Its newest checkpoint is ") + 25, 10);
   }
   // A plain rerun does not throw it away in silence.
   const Answer plain = Run({"--servers", "2"});
@@ -400,20 +364,14 @@ TEST_F(RunTest, AnInterruptSavesACheckpointThatTheNextRunGoesOnFrom) {
 TEST_F(RunTest, AKilledRunGoesOnOrBeginsAnewAtTheFirstTry) {
   WriteJob(absl::StrReplaceAll(kJob, {{"epochs: 3", "epochs: 100000"}}) +
            "checkpoint: {every: 20 steps}\n");
-  const std::string log = folder_ + "/runs/tiny/logs/coordinator.log";
-  const auto saves = [&] {
-    const auto text = ReadTextFile(log);
-    return text.ok() && absl::StrContains(*text, "checkpoint committed");
-  };
   for (const char* flag : {"", "resume=latest", "resume=auto", "", "replace=true"}) {
     const auto weir = *flag == 0 ? Start({}) : Start({"--set", flag});
     const bool anew = std::string(flag) == "replace=true";
-    AwaitOutput(*weir, anew ? "checkpoint=none" : "training attempt=");
-    AwaitOutput(*weir, " samples/s");
-    const absl::Time deadline = absl::Now() + kLong;
-    while (!saves() && absl::Now() < deadline) weir->WaitFor(absl::Milliseconds(20));
+    ASSERT_TRUE(WaitForLine(*weir, anew ? "checkpoint=none" : "training attempt=", kLong)) << flag;
+    ASSERT_TRUE(WaitForLine(*weir, " samples/s", kLong)) << flag;
+    AwaitCheckpoint(*weir, folder_ + "/runs/tiny");
     weir->Signal(SIGKILL);
-    ASSERT_TRUE(weir->WaitFor(absl::Seconds(30))) << flag;
+    ASSERT_TRUE(weir->WaitFor(Clock::Real(), absl::Seconds(30))) << flag;
   }
 }
 
@@ -430,22 +388,16 @@ TEST_F(RunTest, AKilledRunGoesBackOnceToTheCheckpointThatIsNamed) {
   const std::string output = AwaitOutput(*again, "resumes from ");
   EXPECT_THAT(output, Not(HasSubstr("resumes from " + id)));
   again->Signal(SIGKILL);
-  EXPECT_TRUE(again->WaitFor(absl::Seconds(30)));
+  EXPECT_TRUE(again->WaitFor(Clock::Real(), absl::Seconds(30)));
 }
 
 TEST_F(RunTest, AnInterruptEndsEverythingWithStatus130) {
   WriteJob(absl::StrReplaceAll(kJob, {{"epochs: 3", "epochs: 100000"}}));
   const auto weir = Start({});
-  const absl::Time deadline = absl::Now() + kLong;
-  std::string output;
-  while (output.find("samples/s") == std::string::npos && absl::Now() < deadline) {
-    ASSERT_FALSE(weir->WaitFor(absl::Milliseconds(50))) << output;
-    absl::StrAppend(&output, absl::StrJoin(weir->ReadLines(), "\n"));
-  }
+  ASSERT_TRUE(WaitForLine(*weir, "samples/s", kLong));
   weir->Signal(SIGINT);
-  const auto ended = weir->WaitFor(absl::Seconds(60));
-  ASSERT_TRUE(ended);
-  EXPECT_EQ(ended->code, 130) << absl::StrJoin(weir->ReadLines(), "\n");
+  const Answer answer = AnswerOf(*weir, absl::Seconds(60));
+  EXPECT_EQ(answer.code, 130) << answer.output;
 }
 
 }  // namespace

@@ -4,13 +4,13 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/idx_files.h"
 #include "tests/support/live_servers.h"
 #include "tests/support/process_cluster.h"
+#include "tests/support/program.h"
 #include "tests/support/relative_distance.h"
 #include "tests/support/saved_checkpoint.h"
 #include "tests/support/status_matchers.h"
@@ -50,13 +50,7 @@ Settings With(Settings settings, const std::string& one_more) {
 
 class ClusterTraining : public testing::Test {
  protected:
-  // What a worker sets for itself, at the price of starting twice.
-  static void SetUpTestSuite() {
-    setenv("OMP_NUM_THREADS", "1", 1);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1);
-    setenv("OMP_WAIT_POLICY", "PASSIVE", 1);
-    setenv("GOMP_SPINCOUNT", "0", 1);
-  }
+  static void SetUpTestSuite() { UseOneThread(); }
 
   void SetUp() override {
     WriteIdxFiles(folder_.path(), 200, 40);

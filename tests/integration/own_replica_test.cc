@@ -6,12 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "cli/child_process.h"
 #include "tests/support/idx_files.h"
-#include "tests/support/process_cluster.h"
-#include "tests/support/status_matchers.h"
+#include "tests/support/program.h"
 #include "tests/support/temp_folder.h"
 
 namespace weir {
@@ -38,11 +34,6 @@ log_every: 3
 checkpoint: {at_end: false}
 )";
 
-struct Answer {
-  int code = -1;
-  std::string output;
-};
-
 class OwnReplica : public testing::Test {
  protected:
   void SetUp() override {
@@ -50,31 +41,14 @@ class OwnReplica : public testing::Test {
     std::ofstream(folder_ / "job.yaml") << kJob;
   }
 
-  std::unique_ptr<ChildProcess> Start(const std::string& program, std::vector<std::string> flags,
-                                      const std::string& run_dir = "run") {
-    std::vector<std::string> arguments = {"--job", folder_ / "job.yaml", "--run-dir",
-                                          folder_ / run_dir};
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    auto worker =
-        ChildProcess::Start({.program = ProcessCluster::Program(program), .arguments = arguments});
-    EXPECT_THAT(worker, IsOk());
-    return *std::move(worker);
-  }
-
-  static Answer Await(ChildProcess& worker) {
-    const auto ended = worker.WaitFor(kLong);
-    EXPECT_TRUE(ended) << "the program does not end";
-    return {ended ? ended->code : -1, absl::StrJoin(worker.ReadLines(), "\n")};
-  }
-
   Answer Run(const std::vector<std::string>& flags, const std::string& program = "own_replica") {
-    return Await(*Start(program, flags));
+    std::vector<std::string> arguments = {"--job", folder_ / "job.yaml", "--run-dir",
+                                          folder_ / "run"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return AnswerOf(*StartProgram(program, arguments), kLong);
   }
 
-  nlohmann::json Summary(const std::string& run_dir = "run") const {
-    std::ifstream file(folder_ / (run_dir + "/summary.json"));
-    return nlohmann::json::parse(file);
-  }
+  nlohmann::json Summary() const { return nlohmann::json::parse(Read("run/summary.json")); }
 
   std::string Read(const std::string& name) const {
     std::stringstream text;

@@ -9,12 +9,10 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
-#include "cli/child_process.h"
 #include "tests/support/idx_files.h"
 #include "tests/support/process_cluster.h"
+#include "tests/support/program.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_folder.h"
 
@@ -40,11 +38,6 @@ log_every: 5
 checkpoint: {at_end: false}
 )";
 
-struct Answer {
-  int code = -1;
-  std::string output;
-};
-
 class WeirWorker : public testing::Test {
  protected:
   void SetUp() override {
@@ -56,30 +49,10 @@ class WeirWorker : public testing::Test {
     std::vector<std::string> arguments = {"--job", folder_ / "job.yaml", "--run-dir",
                                           folder_ / "run"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
-    auto worker = ChildProcess::Start(
-        {.program = ProcessCluster::Program("weir-worker"), .arguments = arguments});
-    EXPECT_THAT(worker, IsOk());
-    return *std::move(worker);
+    return StartProgram("weir-worker", arguments);
   }
 
-  Answer Run(const std::vector<std::string>& flags) {
-    const auto worker = Start(flags);
-    const auto ended = worker->WaitFor(kLong);
-    EXPECT_TRUE(ended) << "weir-worker does not end";
-    return {ended ? ended->code : -1, absl::StrJoin(worker->ReadLines(), "\n")};
-  }
-
-  // Output lines, as they come, until one has `part` in it.
-  static bool WaitForLine(ChildProcess& worker, const std::string& part) {
-    const absl::Time deadline = absl::Now() + kLong;
-    while (absl::Now() < deadline) {
-      for (const std::string& line : worker.ReadLines()) {
-        if (line.find(part) != std::string::npos) return true;
-      }
-      if (worker.WaitFor(absl::Milliseconds(20))) return false;
-    }
-    return false;
-  }
+  Answer Run(const std::vector<std::string>& flags) { return AnswerOf(*Start(flags), kLong); }
 
   std::string Read(const std::string& name) const {
     std::stringstream text;
@@ -171,51 +144,41 @@ TEST_F(WeirWorker, AGradientThatIsNotFiniteEndsWith4AndIsNamed) {
   EXPECT_THAT(answer.output, AllOf(HasSubstr("mlp/"), HasSubstr("step"), HasSubstr("worker")));
 }
 
-TEST_F(WeirWorker, AnUnreachableCoordinatorIsNamed) {
-  const Answer answer = Run({"--coordinator", "127.0.0.1:1", "--join-timeout-s", "1"});
-  EXPECT_EQ(answer.code, 6);
-  EXPECT_THAT(answer.output, HasSubstr("127.0.0.1:1"));
-}
-
 TEST_F(WeirWorker, ASignalEndsALocalJobWithACheckpointThatItGoesOnFrom) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto worker = Start({"--local", "--set", "epochs=100000", "--set",
                                "checkpoint.at_end=true", "--set", "replace=true"});
-    ASSERT_TRUE(WaitForLine(*worker, "samples/s"));
+    ASSERT_TRUE(WaitForLine(*worker, "samples/s", kLong));
     worker->Signal(signal);
-    const auto ended = worker->WaitFor(kLong);
-    ASSERT_TRUE(ended);
-    EXPECT_EQ(ended->code, 128 + signal);
-    EXPECT_THAT(absl::StrJoin(worker->ReadLines(), "\n"),
+    const Answer stopped = AnswerOf(*worker, kLong);
+    EXPECT_EQ(stopped.code, 128 + signal);
+    EXPECT_THAT(stopped.output,
                 HasSubstr("is saved: the same command with --set resume=auto goes on from it"));
     const Answer plain = Run({"--local", "--set", "epochs=100000"});
     EXPECT_EQ(plain.code, 3);
     EXPECT_THAT(plain.output, AllOf(HasSubstr("was stopped by command; say resume: auto to go on"),
                                     HasSubstr("or replace: true to begin anew")));
     const auto resumed = Start({"--local", "--set", "epochs=100000", "--set", "resume=latest"});
-    ASSERT_TRUE(WaitForLine(*resumed, "resumes from 0000000"));
+    ASSERT_TRUE(WaitForLine(*resumed, "resumes from 0000000", kLong));
     for (int i = 0; i < 2; ++i) resumed->Signal(SIGINT);
-    EXPECT_TRUE(resumed->WaitFor(kLong));
+    AnswerOf(*resumed, kLong);
   }
 }
 
 TEST_F(WeirWorker, ASignalEndsTrainingWithItsNumber) {
   const auto worker = Start({"--local", "--set", "epochs=100000"});
-  ASSERT_TRUE(WaitForLine(*worker, "samples/s"));
+  ASSERT_TRUE(WaitForLine(*worker, "samples/s", kLong));
   worker->Signal(SIGTERM);
-  const auto ended = worker->WaitFor(kLong);
-  ASSERT_TRUE(ended);
-  EXPECT_EQ(ended->code, 128 + SIGTERM);
+  EXPECT_EQ(AnswerOf(*worker, kLong).code, 128 + SIGTERM);
 }
 
 // It tries to reach a coordinator for an hour.
 TEST_F(WeirWorker, ASignalEndsAWorkerThatHasNotJoinedAtOnce) {
   const auto worker = Start({"--coordinator", "127.0.0.1:1", "--join-timeout-s", "3600"});
-  ASSERT_TRUE(WaitForLine(*worker, "joining"));
+  ASSERT_TRUE(WaitForLine(*worker, "joining", kLong));
   worker->Signal(SIGTERM);
-  const auto ended = worker->WaitFor(absl::Seconds(5));  // it gives up what hangs after 10
-  ASSERT_TRUE(ended);
-  EXPECT_EQ(ended->code, 128 + SIGTERM);
+  // It gives up what hangs after 10 seconds.
+  EXPECT_EQ(AnswerOf(*worker, absl::Seconds(5)).code, 128 + SIGTERM);
 }
 
 // A thread that spins beside another process made a step 500 times slower: docs/performance.md.
@@ -224,7 +187,7 @@ TEST_F(WeirWorker, RunsOneThreadThatDoesNotSpinUnlessTheUserSaysOtherwise) {
   setenv("OPENBLAS_NUM_THREADS", "2", 1);
   const auto worker = Start({"--local", "--set", "epochs=100000"});
   unsetenv("OPENBLAS_NUM_THREADS");
-  ASSERT_TRUE(WaitForLine(*worker, "samples/s"));
+  ASSERT_TRUE(WaitForLine(*worker, "samples/s", kLong));
   std::stringstream environment;
   environment << std::ifstream(absl::StrCat("/proc/", worker->pid(), "/environ")).rdbuf();
   EXPECT_THAT(absl::StrSplit(environment.str(), '\0'),
@@ -238,11 +201,9 @@ TEST_F(WeirWorker, ASignalEndsAlsoAWaitForOthers) {
   options.folder = folder_.path();
   WEIR_ASSERT_OK_AND_ASSIGN(const auto cluster, ProcessCluster::Start(options));
   const auto worker = Start({"--coordinator", cluster->coordinator(), "--set", "workers=2"});
-  ASSERT_TRUE(WaitForLine(*worker, "waiting"));
+  ASSERT_TRUE(WaitForLine(*worker, "waiting", kLong));
   worker->Signal(SIGINT);
-  const auto ended = worker->WaitFor(absl::Seconds(30));
-  ASSERT_TRUE(ended);
-  EXPECT_EQ(ended->code, 128 + SIGINT);
+  EXPECT_EQ(AnswerOf(*worker, absl::Seconds(30)).code, 128 + SIGINT);
 }
 
 TEST_F(WeirWorker, AJobOfThisNameWithAnotherSpecIsRefusedWith3) {
@@ -250,7 +211,7 @@ TEST_F(WeirWorker, AJobOfThisNameWithAnotherSpecIsRefusedWith3) {
   options.folder = folder_.path();
   WEIR_ASSERT_OK_AND_ASSIGN(const auto cluster, ProcessCluster::Start(options));
   const auto first = Start({"--coordinator", cluster->coordinator(), "--set", "workers=2"});
-  ASSERT_TRUE(WaitForLine(*first, "waiting"));
+  ASSERT_TRUE(WaitForLine(*first, "waiting", kLong));
   const Answer second =
       Run({"--coordinator", cluster->coordinator(), "--set", "workers=2", "--set", "seed=5"});
   EXPECT_EQ(second.code, 3) << second.output;

@@ -22,6 +22,7 @@ constexpr char kReady[] = " ready address=";
 ProcessCluster::ProcessCluster(Options options)
     : options_(std::move(options)),
       group_({.log_folder = options_.folder + "/logs",
+              .clock = &Clock::Real(),
               .on_line = [this](const auto& name, const auto& line) { TakeLine(name, line); },
               .on_exit = [this](const auto& name, const auto& state) { ended_[name] = state; }}) {}
 

@@ -7,9 +7,7 @@
 #include "cli/loss_curve.h"
 #include "cli/resolved_job.h"
 #include "cli/run_summary.h"
-#include "cli/text_file.h"
 #include "tests/support/status_matchers.h"
-#include "tests/support/temp_folder.h"
 
 namespace weir {
 namespace {
@@ -227,28 +225,6 @@ TEST(LossCurve, PointsAreInTheOrderOfEpochsAndBrokenLinesArePassedOver) {
                         "{\"note\": 1}\n"
                         "{\"epoch\": 2, \"lo"),
             "0.25 1 nan\n0.5 0.5 0.25\n\n\n1 0.75\n");
-}
-
-std::string Drawn(const std::string& evaluations) {
-  const TempFolder folder;
-  const std::string intervals =
-      "{\"epoch\": 0.5, \"loss\": 2, \"accuracy\": 0.2}\n"
-      "{\"epoch\": 2, \"loss\": 1, \"accuracy\": 0.7}\n";
-  EXPECT_THAT(WriteTextFile(folder / "metrics.jsonl", intervals + evaluations), IsOk());
-  const absl::StatusOr<std::string> picture = DrawLossCurve(folder.path(), "mnist");
-  if (absl::IsNotFound(picture.status())) return "";
-  EXPECT_THAT(picture, IsOk());
-  const absl::StatusOr<std::string> bytes = ReadTextFile(*picture);
-  EXPECT_THAT(bytes, IsOk());
-  return bytes.ok() ? *bytes : "";
-}
-
-TEST(LossCurve, EvaluationsAtIntervalsAreDrawnBesideTheFinalOne) {
-  const std::string last = "{\"epoch\": 2, \"test_accuracy\": 0.75}\n";
-  const std::string without = Drawn("");
-  if (without.empty()) GTEST_SKIP() << "gnuplot is not here";
-  EXPECT_NE(without, Drawn(last));
-  EXPECT_NE(Drawn(last), Drawn("{\"epoch\": 1, \"test_accuracy\": 0.5}\n" + last));
 }
 
 TEST(ResolvedJob, NameWorkersAndRegimeAreRead) {

@@ -18,22 +18,38 @@ using ::testing::IsEmpty;
 
 constexpr absl::Duration kLong = absl::Seconds(20);
 
+// The real one, which a test may put forward.
+class ForwardClock final : public Clock {
+ public:
+  absl::Time Now() const override { return Clock::Real().Now() + ahead_; }
+  absl::Time WallNow() const override { return Clock::Real().WallNow() + ahead_; }
+  void Forward(absl::Duration duration) { ahead_ += duration; }
+
+ private:
+  absl::Duration ahead_;
+};
+
 class ProcessGroupTest : public ::testing::Test {
  protected:
   ChildOptions Shell(const std::string& script) {
     return {.program = "/bin/sh", .arguments = {"-c", script}};
   }
 
+  ForwardClock clock_;
+  absl::Duration pass_with_an_exit_;
   std::vector<std::string> seen_;   // "name: line"
   std::vector<std::string> exits_;  // "name: state"
   const std::string folder_ = ::testing::TempDir() + "/process_group_" +
                               ::testing::UnitTest::GetInstance()->current_test_info()->name();
-  ProcessGroup group_{
-      {.log_folder = folder_,
-       .on_line = [this](const auto& name,
-                         const auto& line) { seen_.push_back(name + ": " + line); },
-       .on_exit = [this](const auto& name,
-                         const auto& state) { exits_.push_back(name + ": " + state.ToString()); }}};
+  ProcessGroup group_{{.log_folder = folder_,
+                       .clock = &clock_,
+                       .on_line = [this](const auto& name,
+                                         const auto& line) { seen_.push_back(name + ": " + line); },
+                       .on_exit =
+                           [this](const auto& name, const auto& state) {
+                             exits_.push_back(name + ": " + state.ToString());
+                             clock_.Forward(pass_with_an_exit_);
+                           }}};
 };
 
 TEST_F(ProcessGroupTest, LinesAreReportedWithTheirChildsNameAndKeptInItsLog) {
@@ -60,7 +76,9 @@ TEST_F(ProcessGroupTest, StopTerminatesAndKillsOnlyWhatDoesNotHear) {
   WEIR_ASSERT_OK(group_.Start("hears", Shell("echo up; read never </dev/zero")));
   WEIR_ASSERT_OK(group_.Start("deaf", Shell("trap '' TERM; echo up; read never </dev/zero")));
   ASSERT_TRUE(group_.PollUntil([&] { return seen_.size() == 2; }, kLong));
-  EXPECT_THAT(group_.Stop({"hears", "deaf"}, absl::Milliseconds(200)), ElementsAre("deaf"));
+  pass_with_an_exit_ = kLong;
+  EXPECT_THAT(group_.Stop({"hears", "deaf"}, kLong), ElementsAre("deaf"));
+  EXPECT_THAT(exits_, ElementsAre("hears: signal 15 (Terminated)", "deaf: signal 9 (Killed)"));
   EXPECT_FALSE(group_.Runs("hears"));
   EXPECT_FALSE(group_.Runs("deaf"));
   EXPECT_THAT(group_.Stop({"hears", "deaf"}, kLong), IsEmpty());

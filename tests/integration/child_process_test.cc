@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/hasty_clock.h"
 #include "tests/support/status_matchers.h"
 
 namespace weir {
@@ -25,7 +26,7 @@ std::unique_ptr<ChildProcess> Shell(const std::string& script) {
 
 TEST(ChildProcess, ItsOutputComesInLinesAndItsExitStatusIsReported) {
   auto child = Shell("echo one; echo two >&2; printf three; exit 3");
-  const auto state = child->WaitFor(kLong);
+  const auto state = child->WaitFor(Clock::Real(), kLong);
   ASSERT_TRUE(state);
   EXPECT_EQ(state->code, 3);
   EXPECT_EQ(state->ToString(), "exit status 3");
@@ -36,13 +37,13 @@ TEST(ChildProcess, ArgumentsReachItUnchanged) {
   auto child = ChildProcess::Start(
       {.program = "/bin/sh", .arguments = {"-c", "printf '%s\\n' \"$@\"", "sh", "a b", "", "$x'"}});
   WEIR_ASSERT_OK(child);
-  ASSERT_TRUE((*child)->WaitFor(kLong));
+  ASSERT_TRUE((*child)->WaitFor(Clock::Real(), kLong));
   EXPECT_THAT((*child)->ReadLines(), ElementsAre("a b", "", "$x'"));
 }
 
 TEST(ChildProcess, ASignalThatEndsItIsNamed) {
   auto child = Shell("kill -9 $$");
-  const auto state = child->WaitFor(kLong);
+  const auto state = child->WaitFor(Clock::Real(), kLong);
   ASSERT_TRUE(state);
   EXPECT_EQ(state->signal, SIGKILL);
   EXPECT_THAT(state->ToString(), HasSubstr("signal 9"));
@@ -50,15 +51,15 @@ TEST(ChildProcess, ASignalThatEndsItIsNamed) {
 
 TEST(ChildProcess, AWaitEndsAtItsTimeAndTheChildGoesOn) {
   auto child = Shell("read never </dev/zero");
-  EXPECT_FALSE(child->WaitFor(absl::Milliseconds(20)));
+  EXPECT_FALSE(child->WaitFor(HastyClock(), absl::Seconds(3)));
   EXPECT_FALSE(child->Ended());
   child->Signal(SIGTERM);
-  EXPECT_TRUE(child->WaitFor(kLong));
+  EXPECT_TRUE(child->WaitFor(Clock::Real(), kLong));
 }
 
 TEST(ChildProcess, MoreOutputThanAPipeHoldsDoesNotBlockIt) {
   auto child = Shell("head -c 1000000 /dev/zero | tr '\\0' x");
-  const auto state = child->WaitFor(kLong);
+  const auto state = child->WaitFor(Clock::Real(), kLong);
   ASSERT_TRUE(state);
   EXPECT_TRUE(state->ok());
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The picture that gnuplot draws.
+#include "cli/loss_curve.h"
+
+#include <gmock/gmock.h>
+
+#include "cli/text_file.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
+
+namespace weir {
+namespace {
+
+std::string Drawn(const std::string& evaluations) {
+  const TempFolder folder;
+  const std::string intervals =
+      "{\"epoch\": 0.5, \"loss\": 2, \"accuracy\": 0.2}\n"
+      "{\"epoch\": 2, \"loss\": 1, \"accuracy\": 0.7}\n";
+  EXPECT_THAT(WriteTextFile(folder / "metrics.jsonl", intervals + evaluations), IsOk());
+  const absl::StatusOr<std::string> picture = DrawLossCurve(folder.path(), "mnist", Clock::Real());
+  if (absl::IsNotFound(picture.status())) return "";
+  EXPECT_THAT(picture, IsOk());
+  const absl::StatusOr<std::string> bytes = ReadTextFile(*picture);
+  EXPECT_THAT(bytes, IsOk());
+  return bytes.ok() ? *bytes : "";
+}
+
+TEST(LossCurve, EvaluationsAtIntervalsAreDrawnBesideTheFinalOne) {
+  const std::string last = "{\"epoch\": 2, \"test_accuracy\": 0.75}\n";
+  const std::string without = Drawn("");
+  if (without.empty()) GTEST_SKIP() << "gnuplot is not here";
+  EXPECT_NE(without, Drawn(last));
+  EXPECT_NE(Drawn(last), Drawn("{\"epoch\": 1, \"test_accuracy\": 0.5}\n" + last));
+}
+
+}  // namespace
+}  // namespace weir
