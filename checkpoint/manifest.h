@@ -11,6 +11,11 @@
 
 namespace weir {
 
+// Checkpoints of a job that are kept where its spec does not say how many.
+inline constexpr uint32_t kDefaultKeep = 3;
+// At the end of a file's or folder's name: it is being written, or a crash left it so.
+inline constexpr char kUnfinishedSuffix[] = ".tmp";
+
 // The bytes of a manifest's file: docs/checkpoints.md.
 std::string EncodeManifest(const v1::Manifest& manifest);
 // Errors: DataLoss - damaged; FailedPrecondition - of a newer format. Both name `where`.

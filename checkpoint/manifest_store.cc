@@ -17,7 +17,6 @@ namespace {
 constexpr absl::string_view kCommitted = ".manifest";
 constexpr absl::string_view kAnnounced = ".saving";
 constexpr absl::string_view kDropped = ".dropped";
-constexpr absl::string_view kUnfinished = ".tmp";
 constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
 
 absl::StatusOr<v1::Manifest> LoadFile(FileSystem& files, const std::string& path) {
@@ -56,7 +55,7 @@ absl::Status ManifestStore::SweepJob(const std::string& job, Remains& remains) {
   for (const std::string& name : names) {
     const std::string path = absl::StrCat(folder, "/", name);
     absl::string_view id = name;
-    if (absl::EndsWith(name, kUnfinished)) {
+    if (absl::EndsWith(name, kUnfinishedSuffix)) {
       WEIR_RETURN_IF_ERROR(files_.RemoveFile(path));
       continue;
     }
@@ -108,7 +107,7 @@ absl::Status ManifestStore::Commit(v1::Manifest manifest) {
     return absl::FailedPreconditionError(
         absl::StrCat("checkpoint ", manifest.id(), " of job ", manifest.job(), " was not begun"));
   }
-  const std::string unfinished = absl::StrCat(path, kUnfinished);
+  const std::string unfinished = absl::StrCat(path, kUnfinishedSuffix);
   WEIR_RETURN_IF_ERROR(files_.WriteFile(unfinished, EncodeManifest(manifest)));
   WEIR_RETURN_IF_ERROR(files_.SyncFile(unfinished));
   WEIR_RETURN_IF_ERROR(files_.Rename(unfinished, path));
@@ -125,7 +124,7 @@ absl::Status ManifestStore::Abandon(absl::string_view job, absl::string_view id)
     return absl::FailedPreconditionError(
         absl::StrCat("checkpoint ", id, " of job ", job, " is not being saved"));
   }
-  WEIR_RETURN_IF_ERROR(RemoveDurably(absl::StrCat(path, kUnfinished)));
+  WEIR_RETURN_IF_ERROR(RemoveDurably(absl::StrCat(path, kUnfinishedSuffix)));
   return RemoveDurably(path);
 }
 

@@ -10,12 +10,6 @@
 #include "common/status_macros.h"
 
 namespace weir {
-namespace {
-
-constexpr absl::string_view kUnfinished = ".tmp";
-
-}  // namespace
-
 absl::StatusOr<PartFolder> PartFolder::Parse(absl::string_view root, absl::string_view directory) {
   const size_t slash = directory.find('/');
   if (slash == absl::string_view::npos) {
@@ -30,7 +24,7 @@ absl::StatusOr<PartFolder> PartFolder::Parse(absl::string_view root, absl::strin
   folder.job_folder = absl::StrCat(root, "/", job);
   folder.id = std::string(id);
   folder.path = absl::StrCat(folder.job_folder, "/", id);
-  folder.unfinished = absl::StrCat(folder.path, kUnfinished);
+  folder.unfinished = absl::StrCat(folder.path, kUnfinishedSuffix);
   return folder;
 }
 
@@ -51,7 +45,7 @@ absl::Status SweepParts(FileSystem& files, const std::string& root) {
     const absl::StatusOr<std::vector<std::string>> names = files.List(folder);
     if (!names.ok()) continue;  // a file of somebody else's
     for (const std::string& name : *names) {
-      if (!absl::EndsWith(name, kUnfinished)) continue;
+      if (!absl::EndsWith(name, kUnfinishedSuffix)) continue;
       WEIR_RETURN_IF_ERROR(files.RemoveTree(absl::StrCat(folder, "/", name)));
     }
     WEIR_RETURN_IF_ERROR(files.SyncFolder(folder));

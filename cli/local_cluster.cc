@@ -8,13 +8,13 @@
 #include "absl/strings/string_view.h"
 #include "cli/error_lines.h"
 #include "common/status_macros.h"
+#include "rpc/protocol.h"
 
 namespace weir {
 namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(60);
 constexpr absl::Duration kStopTimeout = absl::Seconds(20);
-constexpr char kReady[] = " ready address=";
 
 }  // namespace
 
@@ -87,9 +87,9 @@ std::string LocalCluster::ErrorsOf(const std::string& name) const {
 
 void LocalCluster::TakeLine(const std::string& name, const std::string& line) {
   Process* process = Find(name);
-  const size_t ready = line.find(kReady);
+  const size_t ready = line.find(kReadyMark);
   if (process == nullptr || ready == std::string::npos) return;
-  process->address = line.substr(ready + sizeof kReady - 1);
+  process->address = line.substr(ready + sizeof kReadyMark - 1);
   process->serves = true;
 }
 

@@ -9,12 +9,11 @@
 #include "cli/reports.h"
 #include "common/status_macros.h"
 #include "rpc/coordinator_client.h"
+#include "rpc/protocol.h"
 #include "weir/v1/coordinator.pb.h"
 
 namespace weir {
 namespace {
-
-constexpr char kDefaultCoordinator[] = "127.0.0.1:4660";
 
 std::string AddressOf(const Query& query) {
   if (!query.coordinator.empty()) return query.coordinator;

@@ -20,6 +20,7 @@
 #include "cli/unknown_word.h"
 #include "common/clock.h"
 #include "common/logging.h"
+#include "rpc/protocol.h"
 
 namespace {
 
@@ -168,9 +169,9 @@ void AddLocal(CLI::App& app, Flags& flags, int& code) {
 void AddQueries(CLI::App& app, Flags& flags, int& code) {
   const auto add = [&](CLI::App* parent, const char* name, const char* text) {
     CLI::App* command = parent->add_subcommand(name, text);
-    CLI::Option* coordinator =
-        command->add_option("--coordinator", flags.query.coordinator,
-                            "HOST:PORT; else that of `weir local up`, else 127.0.0.1:4660");
+    CLI::Option* coordinator = command->add_option(
+        "--coordinator", flags.query.coordinator,
+        std::string("HOST:PORT; else that of `weir local up`, else ") + weir::kDefaultCoordinator);
     command
         ->add_option(
             "--run-dir", flags.query.run_folder,

@@ -10,14 +10,13 @@
 #include "common/status_macros.h"
 #include "rpc/collective_text.h"
 #include "rpc/errors.h"
+#include "rpc/protocol.h"
 
 namespace weir {
 namespace {
 
 // Of piece 0, in the direction that has more: before it nobody has agreed on more.
 constexpr uint64_t kFirstPieceBytes = 256 << 10;
-constexpr size_t kMaxNameBytes = 256;
-constexpr uint64_t kMaxElements = uint64_t{1} << 44;
 
 v1::ReduceOp ToProto(ReduceOp op) {
   switch (op) {
@@ -58,9 +57,10 @@ absl::Status CheckOptions(const ReduceOptions& options, const std::string& text)
   const auto bad = [&](absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(text, ": ", what));
   };
-  if (options.name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the name of a collective has ", options.name.size(), " bytes; at most ", kMaxNameBytes));
+  if (options.name.size() > kMaxCollectiveNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the name of a collective has ",
+                                                   options.name.size(), " bytes; at most ",
+                                                   kMaxCollectiveNameBytes));
   }
   const bool floating = options.dtype == DType::kFloat32 || options.dtype == DType::kFloat64;
   if (options.op == ReduceOp::kMean && !floating) {
@@ -76,7 +76,7 @@ absl::Status CheckOptions(const ReduceOptions& options, const std::string& text)
 absl::StatusOr<uint64_t> ElementsOf(const ReduceOptions& options, const std::string& text) {
   uint64_t elements = 1;
   for (const uint64_t extent : options.shape) {
-    if (extent != 0 && elements > kMaxElements / extent) {
+    if (extent != 0 && elements > kMaxCollectiveElements / extent) {
       return absl::InvalidArgumentError(absl::StrCat(text, ": its shape has too many elements"));
     }
     elements *= extent;

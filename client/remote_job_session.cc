@@ -10,6 +10,7 @@
 #include "common/random_id.h"
 #include "common/status_macros.h"
 #include "rpc/errors.h"
+#include "rpc/protocol.h"
 
 namespace weir {
 namespace {
@@ -42,9 +43,9 @@ absl::Status RemoteJobSession::Start() {
     request.set_worker(worker_);
     request.set_wanted_rank(options_.wanted_rank);
     request.set_host(options_.host);
-    request.set_protocol_min(1);
-    request.set_protocol_max(1);
-    request.set_build("weir");
+    request.set_protocol_min(kProtocol);
+    request.set_protocol_max(kProtocol);
+    request.set_build(kBuild);
     return request;
   };
   session.step = [this] {

@@ -22,4 +22,12 @@ Verdict Judge(const absl::Status& answer, bool follows_attempts) {
   }
 }
 
+Backoff::Options ServerBackoff(uint64_t seed) {
+  Backoff::Options options;
+  options.initial = absl::Milliseconds(20);
+  options.max = absl::Seconds(1);
+  options.seed = seed;
+  return options;
+}
+
 }  // namespace weir

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "absl/status/status.h"
+#include "rpc/backoff.h"
 
 namespace weir {
 
@@ -16,5 +19,8 @@ enum class Verdict {
 
 // `follows_attempts`: the caller (a reader) does not care about rollbacks.
 Verdict Judge(const absl::Status& answer, bool follows_attempts);
+
+// Between two attempts at a server.
+Backoff::Options ServerBackoff(uint64_t seed);
 
 }  // namespace weir

@@ -140,11 +140,8 @@ void TransferEngine::TakeFailure(WireMessage* message, const absl::Status& statu
       return;
     case Verdict::kBackOff:
       if (message->backoff == nullptr) {
-        Backoff::Options backoff;
-        backoff.initial = absl::Milliseconds(20);
-        backoff.max = absl::Seconds(1);
-        backoff.seed = options_.seed + message->id;
-        message->backoff = std::make_unique<Backoff>(*options_.clock, backoff);
+        message->backoff =
+            std::make_unique<Backoff>(*options_.clock, ServerBackoff(options_.seed + message->id));
       }
       WaitToResend(message, MessageState::kBackingOff, message->backoff->Next());
       return;

@@ -40,7 +40,6 @@ class TransferEngine final : public ViewListener,
 
   struct Options {
     uint64_t worker = 0;  // the worker's incarnation; 0: a reader, which follows all attempts
-    std::string build = "weir";    // for messages
     const Clock* clock = nullptr;  // must outlive the engine
     Executor* executor = nullptr;  // the same
     Connect connect;

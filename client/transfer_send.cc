@@ -7,21 +7,13 @@
 #include "client/retry_policy.h"
 #include "client/transfer_engine.h"
 #include "rpc/errors.h"
+#include "rpc/protocol.h"
 
 namespace weir {
 namespace {
 
-constexpr uint32_t kProtocol = 1;
 // Shorter runs are copied together rather than sent as slices of their own.
 constexpr uint64_t kSmallBytes = 4096;
-
-std::unique_ptr<Backoff> NewBackoff(const Clock& clock, uint64_t seed) {
-  Backoff::Options options;
-  options.initial = absl::Milliseconds(20);
-  options.max = absl::Seconds(1);
-  options.seed = seed;
-  return std::make_unique<Backoff>(clock, options);
-}
 
 }  // namespace
 
@@ -84,7 +76,7 @@ void TransferEngine::Greet(const std::shared_ptr<Lane>& lane) {
   v1::HelloRequest request;
   request.set_protocol_min(kProtocol);
   request.set_protocol_max(kProtocol);
-  request.set_build(options_.build);
+  request.set_build(kBuild);
   request.set_worker(options_.worker);
   endpoint->Hello(request, options_.clock->Now() + options_.rpc_timeout,
                   [self = shared_from_this(), lane](absl::StatusOr<v1::HelloReply> reply) {
@@ -129,7 +121,8 @@ void TransferEngine::Rest(const std::shared_ptr<Lane>& lane, const absl::Status&
   }
   if (!fails && !waiting.empty()) NoteFailure(*lane, why, until, effects);
   if (lane->backoff == nullptr) {
-    lane->backoff = NewBackoff(*options_.clock, options_.seed ^ lane->server.incarnation());
+    lane->backoff = std::make_unique<Backoff>(
+        *options_.clock, ServerBackoff(options_.seed ^ lane->server.incarnation()));
   }
   options_.executor->RunAfter(lane->backoff->Next(), [weak = weak_from_this(), lane] {
     const auto self = weak.lock();

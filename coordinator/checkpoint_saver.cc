@@ -6,22 +6,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "checkpoint/manifest.h"
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/sync_groups.h"
 #include "coordinator/turn_log.h"
+#include "rpc/backoff.h"
+#include "rpc/protocol.h"
 #include "rpc/regime.h"
 
 namespace weir {
 namespace {
 
-constexpr absl::Duration kCutTime = absl::Seconds(2);
 constexpr absl::Duration kMarkTime = absl::Seconds(5);
 constexpr absl::Duration kSaveTimeout = absl::Minutes(10);
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(500);
 constexpr absl::Duration kLongestRetry = absl::Seconds(60);
 constexpr int kPatience = 5;  // failures in a row before those who wait are told
-constexpr uint32_t kDefaultKeep = 3;
 
 }  // namespace
 
@@ -196,7 +197,7 @@ void CheckpointSaver::CutAtStep(Turn& turn) {
   StepChange::Options options;
   options.first_step = job_.roster().highest_step();
   options.cut = cut_;
-  options.deadline = turn.now() + kCutTime;
+  options.deadline = turn.now() + kStepHoldTime;
   auto finished = [save = save_](CoordinatedJob& job, Turn& later,
                                  const StepChange::Result& result) {
     CheckpointSaver& saver = job.saver();
@@ -380,9 +381,7 @@ void CheckpointSaver::Fail(const absl::Status& why, Turn& turn) {
   phase_ = Phase::kIdle;
   waiting_for_change_ = false;
   unmarked_.clear();
-  ++failures_;
-  retry_at_ =
-      turn.now() + std::min(kFirstRetry * (1 << std::min(failures_ - 1, 10)), kLongestRetry);
+  retry_at_ = turn.now() + DelayAfter(++failures_, kFirstRetry, kLongestRetry);
   if (failures_ >= kPatience || absl::IsFailedPrecondition(why)) waiters_.Answer(why, turn);
   waiters_.BeginNext();
 }

@@ -11,11 +11,10 @@
 #include "coordinator/message_difference.h"
 #include "coordinator/turn_log.h"
 #include "coordinator/turns.h"
+#include "rpc/protocol.h"
 
 namespace weir {
 namespace {
-
-constexpr uint32_t kProtocol = 1;
 
 absl::Status CheckWorker(const v1::RegisterRequest& request, const std::string& build) {
   if (request.worker() == 0) return absl::InvalidArgumentError("worker: must not be 0");

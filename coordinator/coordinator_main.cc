@@ -24,16 +24,16 @@
 #include "coordinator/server_control_client.h"
 #include "rpc/channels.h"
 #include "rpc/grpc_log.h"
+#include "rpc/protocol.h"
 
 namespace weir {
 namespace {
 
-constexpr char kBuild[] = "weir 0.1.0";
 constexpr std::chrono::seconds kLastCalls(1);
 constexpr int kThreads = 4;  // some of them may wait for the disk
 
 struct Flags {
-  std::string listen = "127.0.0.1:4660";
+  std::string listen = kDefaultCoordinator;
   std::string advertise;  // for the log: everybody is told where the coordinator is
   std::string data_dir = "weir-coordinator-data";
   std::string log_level = "info";
@@ -119,7 +119,7 @@ int RunDaemon(const Flags& flags) {
   ShutdownSignal shutdown;
   CoordinatorDaemon daemon(flags);
   if (const absl::Status started = daemon.Start(); !started.ok()) return Fail(started);
-  std::printf("weir-coordinator ready address=%s\n", daemon.address().c_str());
+  std::printf("weir-coordinator%s%s\n", kReadyMark, daemon.address().c_str());
   std::fflush(stdout);
   shutdown.Wait();
   spdlog::info("stops");

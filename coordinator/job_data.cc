@@ -8,14 +8,13 @@
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/sync_groups.h"
+#include "rpc/job_length.h"
 #include "rpc/job_state.h"
 #include "rpc/regime.h"
 
 namespace weir {
 namespace {
 
-// So much data is handed out ahead, that training outlives the coordinator's absence.
-constexpr double kSecondsAhead = 120;
 constexpr absl::Duration kKeepProgress = absl::Seconds(10);
 constexpr size_t kLongestName = 256;
 constexpr size_t kMostValues = 256;  // of one barrier

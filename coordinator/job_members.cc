@@ -8,16 +8,12 @@
 #include "coordinator/job_spec_check.h"
 #include "coordinator/sync_groups.h"
 #include "coordinator/turn_log.h"
+#include "rpc/backoff.h"
+#include "rpc/protocol.h"
 #include "rpc/regime.h"
 
 namespace weir {
 namespace {
-
-constexpr absl::Duration kJoinTime = absl::Seconds(2);
-
-absl::Duration Backoff(int failures, absl::Duration first, absl::Duration most) {
-  return std::min(first * (int64_t{1} << std::min(failures, 20)), most);
-}
 
 void InsertMember(v1::JobView& view, uint32_t rank, uint64_t worker, const MemberPlace& place) {
   v1::Member& member = *view.add_members();
@@ -101,7 +97,7 @@ void CoordinatedJob::AdmitJoining(Turn& turn) {
   StepChange::Options options;
   options.first_step = HighestStep(sync_group) + (had_members ? 1 : 0);
   options.sync_group = sync_group;
-  options.deadline = turn.now() + kJoinTime;
+  options.deadline = turn.now() + kStepHoldTime;
   const auto place_at = [sync_group, had_members](uint64_t step) {
     return MemberPlace{had_members ? step + StepChange::kKnownAfter : step, sync_group};
   };
@@ -182,7 +178,8 @@ void CoordinatedJob::OnAdmitted(const std::vector<uint64_t>& joining, const Memb
     LogLater(turn, spdlog::level::warn, "join put off job={}: {}", name(),
              std::string(result.status.message()));
   }
-  admit_at_ = turn.now() + Backoff(admit_failures_++, absl::Milliseconds(200), absl::Seconds(10));
+  admit_at_ =
+      turn.now() + DelayAfter(++admit_failures_, absl::Milliseconds(200), absl::Seconds(10));
 }
 
 absl::Status CoordinatedJob::Leave(const v1::LeaveRequest& request, Turn& turn) {

@@ -6,13 +6,13 @@
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/turn_log.h"
+#include "rpc/protocol.h"
 #include "rpc/regime.h"
 #include "rpc/run_again.h"
 
 namespace weir {
 namespace {
 
-constexpr absl::Duration kSettleTime = absl::Seconds(2);
 constexpr absl::Duration kOrphanSaveTime = absl::Minutes(5);
 
 }  // namespace
@@ -52,7 +52,7 @@ void CoordinatedJob::SettleStop(Turn& turn) {
   }
   StepChange::Options options;
   options.first_step = roster_.highest_step() + 1;
-  options.deadline = turn.now() + kSettleTime;
+  options.deadline = turn.now() + kStepHoldTime;
   options.view_at = [](CoordinatedJob& job, uint64_t) { return job.ViewWith({}, {}); };
   StartChange(
       std::move(options),

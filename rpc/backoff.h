@@ -53,4 +53,10 @@ class Backoff {
   absl::Time last_failure_ = absl::InfinitePast();
 };
 
+// The same for who counts its `failures` in a row itself, and shares them with nobody: `first`,
+// then twice as long each time, `most` at most.
+inline absl::Duration DelayAfter(int failures, absl::Duration first, absl::Duration most) {
+  return std::min(first * (int64_t{1} << std::clamp(failures - 1, 0, 20)), most);
+}
+
 }  // namespace weir

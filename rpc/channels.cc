@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/status_macros.h"
-#include "rpc/payload_codec.h"
+#include "rpc/protocol.h"
 
 namespace weir {
 namespace {

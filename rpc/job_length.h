@@ -9,6 +9,9 @@
 
 namespace weir {
 
+// So much data a worker of `async` holds, so that training outlives the coordinator's absence.
+inline constexpr double kSecondsAhead = 120;
+
 // The job has a training set and a batch to divide it by.
 bool DividesData(const v1::JobSpec& spec);
 

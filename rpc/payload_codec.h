@@ -24,12 +24,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rpc/payload.h"
+#include "rpc/protocol.h"
 
 namespace weir {
 
 inline constexpr int kPayloadField = 15;
-// What a gRPC peer with default settings accepts.
-inline constexpr size_t kMaxMessageBytes = 4'194'304;
 
 // The message `header` (its own payload field left empty) with `payload`, without copying the
 // latter. Owners in the payload are released when gRPC has let go of the bytes: after a failed or

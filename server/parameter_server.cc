@@ -10,13 +10,12 @@
 #include "common/status_macros.h"
 #include "rpc/errors.h"
 #include "rpc/job_state.h"
+#include "rpc/protocol.h"
 #include "server/parameter_store.h"
 
 namespace weir {
 namespace {
 
-constexpr uint32_t kProtocol = 1;
-constexpr absl::string_view kBuild = "weir 0.1.0";
 constexpr size_t kGoneRuns = 1024;  // remembered
 
 }  // namespace
@@ -210,7 +209,7 @@ void ParameterServer::Hello(const v1::HelloRequest& request, absl::Time /*deadli
   }
   v1::HelloReply reply;
   reply.set_protocol(kProtocol);
-  reply.set_build(std::string(kBuild));
+  reply.set_build(kBuild);
   reply.set_server_incarnation(options_.incarnation);
   reply.set_credit_bytes(options_.credit_bytes);
   reply.set_payload_bytes(options_.payload_bytes);

@@ -8,21 +8,18 @@
 #include "common/status_macros.h"
 #include "proto/dtype.h"
 #include "rpc/collective_text.h"
+#include "rpc/protocol.h"
 
 namespace weir {
 namespace {
 
-constexpr size_t kMaxNameBytes = 256;
 constexpr int kMaxExtents = 64;
 constexpr uint32_t kMaxReplicas = 1 << 16;
-constexpr uint64_t kMaxElements = uint64_t{1} << 44;
-// What one message can carry: gRPC's default limit.
-constexpr uint64_t kMaxPieceBytes = 4 << 20;
 
 absl::StatusOr<uint64_t> ElementsOf(const v1::Collective& collective) {
   uint64_t elements = 1;
   for (const uint64_t extent : collective.shape()) {
-    if (extent != 0 && elements > kMaxElements / extent) {
+    if (extent != 0 && elements > kMaxCollectiveElements / extent) {
       return absl::InvalidArgumentError(
           absl::StrCat(TextOf(collective), ": shape has too many elements"));
     }
@@ -32,9 +29,10 @@ absl::StatusOr<uint64_t> ElementsOf(const v1::Collective& collective) {
 }
 
 absl::Status CheckCollective(const v1::Collective& collective) {
-  if (collective.name().size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "name of a collective has ", collective.name().size(), " bytes; at most ", kMaxNameBytes));
+  if (collective.name().size() > kMaxCollectiveNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("name of a collective has ",
+                                                   collective.name().size(), " bytes; at most ",
+                                                   kMaxCollectiveNameBytes));
   }
   if (collective.shape_size() > kMaxExtents) {
     return absl::InvalidArgumentError(absl::StrCat("shape of '", collective.name(), "' has ",
@@ -72,8 +70,8 @@ absl::Status CheckRun(const v1::ReduceRequest& request, uint64_t elements, uint6
     return bad("piece 0, and it alone, begins at element 0");
   }
   if (request.count() == 0 && elements > 0) return bad("count is 0");
-  if (piece_bytes > kMaxPieceBytes) {
-    return bad(absl::StrCat("more than ", kMaxPieceBytes, " bytes; cut it into more pieces"));
+  if (piece_bytes > kMaxMessageBytes) {
+    return bad(absl::StrCat("more than ", kMaxMessageBytes, " bytes; cut it into more pieces"));
   }
   return absl::OkStatus();
 }

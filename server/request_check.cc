@@ -7,13 +7,11 @@
 #include "common/status_macros.h"
 #include "proto/dtype.h"
 #include "rpc/errors.h"
+#include "rpc/protocol.h"
 #include "server/value_check.h"
 
 namespace weir {
 namespace {
-
-// What one message can carry: gRPC's default limit, of which headers take a part.
-constexpr uint64_t kMaxPayloadBytes = 4 << 20;
 
 absl::Status CheckMembership(const v1::RequestContext& context, const ViewFacts& facts,
                              const MemberSet& members) {
@@ -187,10 +185,10 @@ absl::StatusOr<std::vector<SegmentTarget>> ResolveSegments(const StorePlan& plan
       // A lone chunk may be as large as the job's chunks are; and nothing overflows before the
       // check.
       const bool lone_chunk = segments.size() == 1 && target.num_chunks == 1;
-      carried_bytes += std::min(bytes, kMaxPayloadBytes + 1);
-      if (carried_bytes > kMaxPayloadBytes && !lone_chunk) {
+      carried_bytes += std::min(bytes, uint64_t{kMaxMessageBytes} + 1);
+      if (carried_bytes > kMaxMessageBytes && !lone_chunk) {
         return absl::InvalidArgumentError(
-            absl::StrCat("the segments cover more than ", kMaxPayloadBytes,
+            absl::StrCat("the segments cover more than ", kMaxMessageBytes,
                          " bytes, which no message can carry; cut the request"));
       }
     }

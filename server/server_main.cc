@@ -23,6 +23,7 @@
 #include "rpc/channels.h"
 #include "rpc/coordinator_session.h"
 #include "rpc/grpc_log.h"
+#include "rpc/protocol.h"
 #include "server/checkpoint_parts.h"
 #include "server/parameter_server.h"
 #include "server/parameter_service.h"
@@ -33,7 +34,6 @@
 namespace weir {
 namespace {
 
-constexpr char kBuild[] = "weir 0.1.0";
 constexpr std::chrono::seconds kLastCalls(1);
 constexpr int kCoreThreads = 2;
 constexpr int kControlThreads = 2;
@@ -203,7 +203,7 @@ int RunServer(const Flags& flags) {
   ShutdownSignal shutdown;
   ServerDaemon daemon(flags);
   if (const absl::Status started = daemon.Start(shutdown); !started.ok()) return Fail(started);
-  std::printf("weir-server ready address=%s\n", daemon.address().c_str());
+  std::printf("weir-server%s%s\n", kReadyMark, daemon.address().c_str());
   std::fflush(stdout);
   spdlog::info("serving name={} address={}", flags.name, daemon.address());
   shutdown.Wait();

@@ -6,13 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "rpc/errors.h"
+#include "rpc/protocol.h"
 #include "server/parameter_store.h"
 
 namespace weir {
 namespace {
-
-// How long pushes are held for a change or a cut that does not come.
-constexpr absl::Duration kHoldTime = absl::Seconds(2);
 
 // How long a sync cut is kept for the SavePart that asks for it: it costs memory.
 constexpr absl::Duration kKeepTime = absl::Minutes(1);
@@ -38,9 +36,10 @@ absl::StatusOr<v1::PrepareStepReply> ParameterStore::PrepareStep(
     WEIR_ASSIGN_OR_RETURN(const bool fresh, gate_.Prepare(request, begun));
     reply.set_highest_open_step(std::max<uint64_t>(begun, 1) - 1);
     if (fresh) {
-      options_.executor->RunAfter(kHoldTime, [weak = weak_from_this(), id = request.change_id()] {
-        if (const auto store = weak.lock()) store->ExpireChange(id);
-      });
+      options_.executor->RunAfter(kStepHoldTime,
+                                  [weak = weak_from_this(), id = request.change_id()] {
+                                    if (const auto store = weak.lock()) store->ExpireChange(id);
+                                  });
       Advance(effects);  // it may take the place of an earlier one that held more
     }
   }
@@ -154,7 +153,7 @@ void ParameterStore::TakeAsyncCut(const CutRequest& request, absl::Time deadline
   waiting_cut_ = std::make_unique<WaitingCut>(
       WaitingCut{.id = ++waiting_.last_id, .cut = request.cut, .done = std::move(done)});
   cut_gate_.Begin(request.cut, request.marks);
-  AddDeadline(waiting_cut_->id, std::min(deadline, options_.clock->Now() + kHoldTime));
+  AddDeadline(waiting_cut_->id, std::min(deadline, options_.clock->Now() + kStepHoldTime));
   Advance(effects);
 }
 
@@ -209,7 +208,7 @@ void ParameterStore::AnswerCut(absl::StatusOr<StoreSnapshot> snapshot, StoreEffe
 void ParameterStore::ArmCutTimer(uint64_t cut) {
   if (cut <= cut_timer_for_) return;
   cut_timer_for_ = cut;
-  options_.executor->RunAfter(kHoldTime, [weak = weak_from_this(), cut] {
+  options_.executor->RunAfter(kStepHoldTime, [weak = weak_from_this(), cut] {
     if (const auto store = weak.lock()) store->GiveUpCut(cut);
   });
 }

@@ -141,8 +141,6 @@ class AsyncFeed final : public DataFeed {
   }
 
  private:
-  // So much is held, that training outlives the coordinator's absence.
-  static constexpr double kSecondsAhead = 120;
   // Of the first request, when nothing is known of the speed: a slow worker shall not sit on much.
   static constexpr uint64_t kFirstBatches = 16;
   // How long a question may hold up training that could go on without its answer, and the pause

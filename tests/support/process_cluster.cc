@@ -10,13 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
+#include "rpc/protocol.h"
 #include "tests/support/sanitizer_reports.h"
 
 namespace weir {
 namespace {
 // A loaded machine with sanitizers may be this slow.
 constexpr absl::Duration kStartTimeout = absl::Seconds(60);
-constexpr char kReady[] = " ready address=";
 }  // namespace
 
 ProcessCluster::ProcessCluster(Options options)
@@ -73,8 +73,8 @@ absl::Status ProcessCluster::StartDaemon(const std::string& name, const std::str
   arguments.push_back("--listen");
   arguments.push_back(before == addresses_.end() ? "127.0.0.1:0" : before->second);
   WEIR_RETURN_IF_ERROR(StartProgram(name, program, arguments));
-  WEIR_ASSIGN_OR_RETURN(const std::string line, WaitForLine(name, kReady, kStartTimeout));
-  addresses_[name] = line.substr(line.find(kReady) + sizeof kReady - 1);
+  WEIR_ASSIGN_OR_RETURN(const std::string line, WaitForLine(name, kReadyMark, kStartTimeout));
+  addresses_[name] = line.substr(line.find(kReadyMark) + sizeof kReadyMark - 1);
   return absl::OkStatus();
 }
 

@@ -20,7 +20,6 @@ namespace {
 
 // No coordinator, no term; ids of a cluster that takes the job over are newer by their number.
 constexpr uint64_t kTerm = 0;
-constexpr uint32_t kDefaultKeep = 3;
 
 // The files of a save may take as long as the disk needs: nobody else waits for them.
 absl::Time NoDeadline() {
