@@ -75,8 +75,8 @@ absl::StatusOr<bool> Chunk::Assign(const ChunkValues& values) {
   return first;
 }
 
-absl::Status Chunk::Load(uint64_t version, uint64_t examples, absl::Span<const std::byte> weights,
-                         absl::Span<const std::byte> slots) {
+absl::Status Chunk::Load(const SavedChunk& saved) {
+  const auto& [version, examples, weights, slots] = saved;
   const VariablePlan& variable = *traits_.variable;
   const size_t num_slots = variable.rule == nullptr ? 0 : variable.rule->num_slots();
   if (weights.size() != bytes() || (!slots.empty() && slots.size() != num_slots * bytes())) {

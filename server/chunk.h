@@ -48,6 +48,14 @@ struct ClosedChunks {
   std::vector<std::shared_ptr<ParkedReply>> finished;  // their last chunk has closed
 };
 
+// What a checkpoint holds of a chunk.
+struct SavedChunk {
+  uint64_t version = 0;
+  uint64_t examples = 0;
+  absl::Span<const std::byte> weights;
+  absl::Span<const std::byte> slots;  // one after another; empty: untouched
+};
+
 // {version, weights, slots} of a run of elements. Buffers are immutable while somebody else holds
 // them: an update writes in place where nobody does, else into spare buffers that take their place,
 // so a reader sees a whole version however slow it is, and nobody waits for it.
@@ -75,10 +83,8 @@ class Chunk {
   // chunk had none before.
   // Errors: ResourceExhausted - no memory.
   absl::StatusOr<bool> Assign(const ChunkValues& values);
-  // What a checkpoint holds; slots one after another, empty: untouched.
   // Errors: DataLoss - sizes that are not this chunk's; ResourceExhausted - no memory.
-  absl::Status Load(uint64_t version, uint64_t examples, absl::Span<const std::byte> weights,
-                    absl::Span<const std::byte> slots);
+  absl::Status Load(const SavedChunk& saved);
   // The group step that the chunk accepts next, in step. What an open one has got is dropped.
   void StartAt(uint64_t group_step);
   // The same of one sync group; the others are not disturbed.

@@ -323,10 +323,8 @@ void ParameterStore::Expire(uint64_t id, StoreEffects& effects) {
   }
 }
 
-absl::Status ParameterStore::LoadChunk(ShardId shard, uint64_t chunk, uint64_t version,
-                                       uint64_t examples, absl::Span<const std::byte> weights,
-                                       absl::Span<const std::byte> slots) {
-  return chunks_.Load(shard, chunk, version, examples, weights, slots);
+absl::Status ParameterStore::LoadChunk(ShardId shard, uint64_t chunk, const SavedChunk& saved) {
+  return chunks_.Load(shard, chunk, saved);
 }
 
 absl::Status ParameterStore::FinishRestore(absl::Span<const uint64_t> group_steps) {

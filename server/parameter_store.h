@@ -74,10 +74,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   // ResourceExhausted - the memory limit leaves no room for one more state.
   void TakeCut(const CutRequest& request, absl::Time deadline, CutDone done);
 
-  // What a checkpoint holds of one chunk; slots lie one after another, empty: untouched.
   // Errors: NotFound - no such chunk here; DataLoss - sizes that are not the chunk's.
-  absl::Status LoadChunk(ShardId shard, uint64_t chunk, uint64_t version, uint64_t examples,
-                         absl::Span<const std::byte> weights, absl::Span<const std::byte> slots);
+  absl::Status LoadChunk(ShardId shard, uint64_t chunk, const SavedChunk& saved);
   // The job goes on from here. `group_steps`: [0] state's, then by group.
   // Chunks that were not loaded stay without values, and are not served.
   // Errors: FailedPrecondition - pushes have been taken already, or the attempt has ended.

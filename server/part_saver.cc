@@ -77,28 +77,33 @@ class PartSaver::BusyFolders {
 // One part being written, task by task; each task owns it. Used from one thread at a time.
 class PartSaver::Saving : public std::enable_shared_from_this<PartSaver::Saving> {
  public:
-  Saving(const Options& options, std::shared_ptr<BusyFolders> busy, Cut cut,
-         v1::SavePartRequest request, absl::Time deadline, Done done)
+  // What is asked for, and who is told.
+  struct Order {
+    Cut cut;
+    v1::SavePartRequest request;
+    absl::Time deadline;
+    Done done;
+  };
+
+  Saving(const Options& options, std::shared_ptr<BusyFolders> busy, Order order)
       : options_(options),
         busy_(std::move(busy)),
-        cut_(std::move(cut)),
-        request_(std::move(request)),
-        deadline_(deadline),
-        done_(std::move(done)) {}
+        cut_(std::move(order.cut)),
+        request_(std::move(order.request)),
+        deadline_(order.deadline),
+        done_(std::move(order.done)) {}
 
   // The executor was stopped before the part was finished.
   ~Saving() {
     if (done_ != nullptr) Answer(Stopped());
   }
 
-  static void Start(const Options& options, std::shared_ptr<BusyFolders> busy, Cut cut,
-                    v1::SavePartRequest request, absl::Time deadline, Done done) {
-    std::sort(
-        cut.snapshot.shards.begin(), cut.snapshot.shards.end(),
-        [](const ShardSnapshot& a, const ShardSnapshot& b) { return a.shard.id < b.shard.id; });
-    std::make_shared<Saving>(options, std::move(busy), std::move(cut), std::move(request), deadline,
-                             std::move(done))
-        ->Start();
+  static void Start(const Options& options, std::shared_ptr<BusyFolders> busy, Order order) {
+    std::vector<ShardSnapshot>& shards = order.cut.snapshot.shards;
+    std::sort(shards.begin(), shards.end(), [](const ShardSnapshot& a, const ShardSnapshot& b) {
+      return a.shard.id < b.shard.id;
+    });
+    std::make_shared<Saving>(options, std::move(busy), std::move(order))->Start();
   }
 
  private:
@@ -229,13 +234,18 @@ void PartSaver::Save(ParameterServer& server, const v1::SavePartRequest& request
       [options = options_, busy = busy_, dtypes = std::move(dtypes), request, deadline,
        done = std::move(done)](absl::StatusOr<StoreSnapshot> snapshot) mutable {
         if (!snapshot.ok()) return std::move(done)(snapshot.status());
-        Saving::Start(options, std::move(busy), {*std::move(snapshot), std::move(dtypes)},
-                      std::move(request), deadline, std::move(done));
+        Saving::Start(options, std::move(busy),
+                      {.cut = {*std::move(snapshot), std::move(dtypes)},
+                       .request = std::move(request),
+                       .deadline = deadline,
+                       .done = std::move(done)});
       });
 }
 
 void PartSaver::Write(Cut cut, const v1::SavePartRequest& request, absl::Time deadline, Done done) {
-  Saving::Start(options_, busy_, std::move(cut), request, deadline, std::move(done));
+  Saving::Start(
+      options_, busy_,
+      {.cut = std::move(cut), .request = request, .deadline = deadline, .done = std::move(done)});
 }
 
 absl::Status PartSaver::Drop(const v1::DropPartRequest& request) {

@@ -22,8 +22,11 @@ absl::Status LoadRecord(ParameterStore& store, const LocalShard& local, uint64_t
                         DecodeChunkRecord(bytes, absl::StrCat("the record of chunk ", chunk)));
   WEIR_RETURN_IF_ERROR(CheckChunkRecord(record, local.shard, chunk, local.variable->dtype));
   if (!record.initialised) return absl::OkStatus();
-  return store.LoadChunk(local.shard.id, chunk, record.version, record.examples, record.weights,
-                         record.slots);
+  return store.LoadChunk(local.shard.id, chunk,
+                         {.version = record.version,
+                          .examples = record.examples,
+                          .weights = record.weights,
+                          .slots = record.slots});
 }
 
 }  // namespace

@@ -70,9 +70,7 @@ absl::Status StoreChunks::Assign(absl::Span<const SegmentTarget> segments, const
   return absl::OkStatus();
 }
 
-absl::Status StoreChunks::Load(ShardId shard, uint64_t chunk, uint64_t version, uint64_t examples,
-                               absl::Span<const std::byte> weights,
-                               absl::Span<const std::byte> slots) {
+absl::Status StoreChunks::Load(ShardId shard, uint64_t chunk, const SavedChunk& saved) {
   const LocalShard* const local = plan_.Find(shard);
   if (local == nullptr || chunk >= local->shard.num_chunks()) {
     return absl::NotFoundError(absl::StrCat(
@@ -80,7 +78,7 @@ absl::Status StoreChunks::Load(ShardId shard, uint64_t chunk, uint64_t version, 
   }
   Chunk& target = At(*local, chunk);
   const bool had_values = target.initialised();
-  WEIR_RETURN_IF_ERROR(target.Load(version, examples, weights, slots));
+  WEIR_RETURN_IF_ERROR(target.Load(saved));
   if (!had_values) ++initialised_;
   return absl::OkStatus();
 }

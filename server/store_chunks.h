@@ -49,8 +49,7 @@ class StoreChunks {
   // As Chunk's. Errors: ResourceExhausted - no memory; chunks before it have their values.
   absl::Status Assign(absl::Span<const SegmentTarget> segments, const Payload& payload);
   // As Chunk's, and NotFound - no such chunk here.
-  absl::Status Load(ShardId shard, uint64_t chunk, uint64_t version, uint64_t examples,
-                    absl::Span<const std::byte> weights, absl::Span<const std::byte> slots);
+  absl::Status Load(ShardId shard, uint64_t chunk, const SavedChunk& saved);
 
   // The variable of the first segment that lacks values; nullptr: none does. Values never go.
   const VariablePlan* WithoutValues(absl::Span<const SegmentTarget> segments) const;

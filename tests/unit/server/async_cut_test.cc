@@ -148,8 +148,11 @@ TEST_F(AsyncCut, RestoresIntoAnEqualStore) {
         const std::byte* const slot = chunk.slots.data() + k * chunk.slot_stride_bytes;
         slots.insert(slots.end(), slot, slot + chunk.weights.size());
       }
-      WEIR_ASSERT_OK(store->LoadChunk(shard.shard.id, c, chunk.version, chunk.examples,
-                                      {chunk.weights.data(), chunk.weights.size()}, slots));
+      WEIR_ASSERT_OK(store->LoadChunk(shard.shard.id, c,
+                                      {.version = chunk.version,
+                                       .examples = chunk.examples,
+                                       .weights = {chunk.weights.data(), chunk.weights.size()},
+                                       .slots = slots}));
     }
   }
   EXPECT_TRUE(IsNotInitialised(Pull(maker.Pull(maker.SegmentsOf(0))).get().status()));
@@ -163,11 +166,12 @@ TEST_F(AsyncCut, RestoresIntoAnEqualStore) {
 TEST_F(AsyncCut, LoadsOnlyWhatFits) {
   const auto store = *server->Store(kRun);
   const std::vector<std::byte> bytes(64);
-  EXPECT_THAT(store->LoadChunk(ShardId{9}, 0, 1, 1, bytes, {}),
+  const SavedChunk saved{.version = 1, .examples = 1, .weights = bytes, .slots = {}};
+  EXPECT_THAT(store->LoadChunk(ShardId{9}, 0, saved),
               HasStatus(absl::StatusCode::kNotFound, HasSubstr("shard 9")));
-  EXPECT_THAT(store->LoadChunk(ShardId{0}, 4, 1, 1, bytes, {}),
+  EXPECT_THAT(store->LoadChunk(ShardId{0}, 4, saved),
               HasStatus(absl::StatusCode::kNotFound, HasSubstr("chunk 4")));
-  EXPECT_THAT(store->LoadChunk(ShardId{1}, 2, 1, 1, bytes, {}),
+  EXPECT_THAT(store->LoadChunk(ShardId{1}, 2, saved),
               HasStatus(absl::StatusCode::kDataLoss, HasSubstr("'w'")));
 }
 
