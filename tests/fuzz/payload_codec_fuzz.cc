@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rpc/payload_codec.h"
+#include "tests/support/payload_bytes.h"
 #include "weir/v1/parameter_server.pb.h"
 
 namespace weir {
@@ -17,14 +18,6 @@ void Require(bool claim, const char* what) {
   if (claim) return;
   std::fprintf(stderr, "broken claim: %s\n", what);
   std::abort();
-}
-
-std::string BytesOf(const Payload& payload) {
-  std::string bytes;
-  for (const Payload::Slice& slice : payload.slices()) {
-    bytes.append(reinterpret_cast<const char*>(slice.data), slice.size);
-  }
-  return bytes;
 }
 
 grpc::ByteBuffer Received(const std::string& bytes, size_t slice_bytes) {

@@ -89,6 +89,16 @@ class CoordinatorRpc : public ::testing::Test {
     }
   }
 
+  // It enters the barrier at the start, where it waits for worker 2.
+  v1::BarrierRequest StartOfWorker1() const {
+    v1::BarrierRequest request;
+    request.set_run_id(run_id_);
+    request.set_worker(1);
+    request.set_name("start");
+    request.set_attempt(1);
+    return request;
+  }
+
   MemoryStateStore store_;
   FakeFileSystem files_;
   ManifestStore manifests_{files_, "/checkpoints"};
@@ -138,13 +148,9 @@ TEST_F(CoordinatorRpc, JobRunsFromRegistrationToInitialisedUnderTheEyesOfAWatche
 
 TEST_F(CoordinatorRpc, BarrierAtItsDeadlineNamesWhoIsMissingThroughTheWire) {
   BeginJob();
-  v1::BarrierRequest request;
-  request.set_run_id(run_id_);
-  request.set_worker(1);
-  request.set_name("start");
-  request.set_attempt(1);
   v1::BarrierReply reply;
-  EXPECT_THAT(Call(&v1::CoordinatorService::Stub::Barrier, request, reply, absl::Milliseconds(200)),
+  EXPECT_THAT(Call(&v1::CoordinatorService::Stub::Barrier, StartOfWorker1(), reply,
+                   absl::Milliseconds(200)),
               HasStatus(absl::StatusCode::kDeadlineExceeded, HasSubstr("rank 1 (here)")));
 }
 
@@ -159,13 +165,8 @@ TEST_F(CoordinatorRpc, ShutdownEndsParkedCallsAndStreamsWithUnavailable) {
   EXPECT_EQ(event.live_runs_size(), 1);
   absl::Status parked;
   std::thread waiter([&] {
-    v1::BarrierRequest request;
-    request.set_run_id(run_id_);
-    request.set_worker(1);
-    request.set_name("start");
-    request.set_attempt(1);
     v1::BarrierReply reply;
-    parked = Call(&v1::CoordinatorService::Stub::Barrier, request, reply);
+    parked = Call(&v1::CoordinatorService::Stub::Barrier, StartOfWorker1(), reply);
   });
   Stop();
   waiter.join();

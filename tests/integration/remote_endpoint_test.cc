@@ -4,7 +4,6 @@
 #include "rpc/remote_endpoint.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 
 #include <memory>
 #include <random>
@@ -17,6 +16,8 @@
 #include "server/parameter_service.h"
 #include "tests/support/call_and_wait.h"
 #include "tests/support/eventually.h"
+#include "tests/support/payload_bytes.h"
+#include "tests/support/raw_call.h"
 #include "tests/support/status_matchers.h"
 
 namespace weir {
@@ -24,24 +25,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string BytesOf(const Payload& payload) {
-  std::string bytes;
-  for (const Payload::Slice& slice : payload.slices()) {
-    bytes.append(reinterpret_cast<const char*>(slice.data), slice.size);
-  }
-  return bytes;
-}
-
-Payload PayloadOf(const std::string& bytes) {
-  Payload payload;
-  auto owner = std::make_unique<std::string>(bytes);
-  const char* data = owner->data();
-  payload.Append(data, bytes.size(), owner.release(), [](void* object) {
-    std::unique_ptr<std::string> release(static_cast<std::string*>(object));
-  });
-  return payload;
-}
 
 // Keeps pushes, answers pulls with their bytes, parks a PushPull until told. Thread-safe.
 class RecordingEndpoint final : public ParameterEndpoint {
@@ -148,24 +131,6 @@ class RemoteEndpointTest : public testing::Test {
         [&](auto done) { remote_->Pull(v1::PullRequest(), deadline, std::move(done)); });
   }
   static absl::Time Soon() { return Clock::Real().Now() + absl::Seconds(20); }
-
-  // Sends any bytes whatever as a request.
-  grpc::Status SendRaw(const std::string& method, const std::string& bytes) {
-    grpc::GenericStub stub(channel_);
-    grpc::ClientContext context;
-    grpc::Slice slice(bytes);
-    grpc::ByteBuffer request(&slice, 1);
-    grpc::ByteBuffer reply;
-    Notification answered;
-    grpc::Status result;
-    stub.UnaryCall(&context, "/weir.v1.ParameterService/" + method, grpc::StubOptions(), &request,
-                   &reply, [&](const grpc::Status& status) {
-                     result = status;
-                     answered.Notify();
-                   });
-    answered.WaitFor(absl::Minutes(1));
-    return result;
-  }
 
   RecordingEndpoint endpoint_;
   ParameterService service_{endpoint_, Clock::Real()};
@@ -317,10 +282,9 @@ TEST_F(RemoteEndpointTest, RandomAndTruncatedRequestsGetInvalidArgumentAndTheSer
     v1::PushRequest parsed;
     if (parsed.ParseFromString(bytes)) continue;
     for (const char* method : {"Push", "Assign", "Pull", "Reduce"}) {
-      const grpc::Status status = SendRaw(method, bytes);
+      const absl::Status status = SendRaw(channel_, method, bytes);
       if (std::string(method) != "Push" && status.ok()) continue;  // legal for that message
-      EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
-      EXPECT_THAT(status.error_message(), HasSubstr("malformed"));
+      EXPECT_THAT(status, HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("malformed")));
       ++refused;
     }
   }
@@ -329,7 +293,7 @@ TEST_F(RemoteEndpointTest, RandomAndTruncatedRequestsGetInvalidArgumentAndTheSer
 }
 
 TEST_F(RemoteEndpointTest, GarbageIsNoHello) {
-  EXPECT_FALSE(SendRaw("Hello", "\xFF\xFF\xFF").ok());
+  EXPECT_FALSE(SendRaw(channel_, "Hello", "\xFF\xFF\xFF").ok());
 }
 
 TEST_F(RemoteEndpointTest, ReduceCarriesHeaderAndPayloadBothWays) {

@@ -2,7 +2,6 @@
 // A server's core behind its gRPC skin, on loopback, with views given by hand: what a worker's
 // RemoteEndpoint gets is what the core does.
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 
 #include <cstring>
 #include <memory>
@@ -22,6 +21,7 @@
 #include "server/server_control_service.h"
 #include "tests/support/call_and_wait.h"
 #include "tests/support/fake_file_system.h"
+#include "tests/support/raw_call.h"
 #include "tests/support/status_matchers.h"
 
 namespace weir {
@@ -166,22 +166,6 @@ class ServerRpcTest : public testing::Test {
     WEIR_ASSERT_OK(Assign(std::vector<float>(kElements, 10.0f)));
     WEIR_ASSERT_OK(server_->ApplyView(MakeView(v1::JOB_STATE_RUNNING, 2)));
   }
-  absl::Status SendRaw(const std::string& method, const std::string& bytes) {
-    grpc::GenericStub stub(channel_);
-    grpc::ClientContext context;
-    grpc::Slice slice(bytes);
-    grpc::ByteBuffer request(&slice, 1), reply;
-    Notification answered;
-    grpc::Status result;
-    stub.UnaryCall(&context, "/weir.v1.ParameterService/" + method, grpc::StubOptions(), &request,
-                   &reply, [&](const grpc::Status& status) {
-                     result = status;
-                     answered.Notify();
-                   });
-    answered.WaitFor(absl::Minutes(1));
-    return FromGrpcStatus(result);
-  }
-
   FakeFileSystem files_;
   const std::unique_ptr<Executor> executor_ = Executor::CreatePool(2);
   std::unique_ptr<ParameterServer> server_;
@@ -273,7 +257,8 @@ TEST_F(ServerRpcTest, RandomAndDamagedRequestsChangeNothingAndTheServerLivesOn) 
       damaged[random() % damaged.size()] = static_cast<char>(random());
     }
     for (const char* method : {"Push", "PushPull", "Assign", "Pull"}) {
-      SendRaw(method, damaged).IgnoreError();  // a message that ends before its segments is legal
+      SendRaw(channel_, method, damaged)
+          .IgnoreError();  // a message that ends before its segments is legal
     }
   }
   WEIR_ASSERT_OK_AND_ASSIGN(const PullResult pulled, Pull());

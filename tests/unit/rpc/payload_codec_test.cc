@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/payload_bytes.h"
 #include "tests/support/status_matchers.h"
 #include "weir/v1/parameter_server.pb.h"
 
@@ -15,14 +16,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string BytesOf(const Payload& payload) {
-  std::string bytes;
-  for (const Payload::Slice& slice : payload.slices()) {
-    bytes.append(reinterpret_cast<const char*>(slice.data), slice.size);
-  }
-  return bytes;
-}
 
 std::string BytesOf(const grpc::ByteBuffer& buffer) {
   std::vector<grpc::Slice> slices;
