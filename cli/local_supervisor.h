@@ -17,8 +17,8 @@ struct LocalOptions {
   std::string state_folder;    // lock, cluster.json, logs/, data/
   std::string program_folder;  // of weir and the daemons
   int servers = 2;
-  bool servers_wanted =
-      false;  // somebody asked for that many: one that runs with others will not do
+  // Somebody asked for that many: a cluster that runs with others will not do.
+  bool servers_wanted = false;
   std::string log_level = "info";
   const Clock* clock = nullptr;  // must outlive the call
   // Lets time pass between two looks at what another process does.

@@ -18,8 +18,8 @@ class Backoff {
     absl::Duration initial = absl::Milliseconds(50);
     absl::Duration max = absl::Seconds(2);
     double multiplier = 2.0;
-    double jitter =
-        0.25;  // a wait is within this fraction of its nominal value, and never above max
+    // A wait is within this fraction of its nominal value, and never above `max`.
+    double jitter = 0.25;
     // After so long without a failure the next one starts from `initial` again.
     absl::Duration forget_after = absl::Seconds(30);
     uint64_t seed = 0;

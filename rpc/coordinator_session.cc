@@ -126,11 +126,11 @@ absl::Status CoordinatorSession::RegisterWorker() {
 absl::Status CoordinatorSession::TakeRegistration(const v1::RegisterReply& reply) {
   {
     MutexLock lock(mutex_);
-    if (registration_.run_id() != 0 && registration_.run_id() != reply.run_id()) {
+    if (run_id_ != 0 && run_id_ != reply.run_id()) {
       return absl::FailedPreconditionError(
           "the coordinator has forgotten this worker's run and started another one");
     }
-    registration_ = reply;
+    run_id_ = reply.run_id();
     registered_ = true;
     if (reply.heartbeat_ms() > 0) heartbeat_ = absl::Milliseconds(reply.heartbeat_ms());
     term_ = std::max(term_, reply.term());
@@ -147,7 +147,7 @@ absl::Status CoordinatorSession::SendHeartbeat() {
   if (options_.report) *request.mutable_report() = options_.report();
   {
     MutexLock lock(mutex_);
-    request.set_run_id(registration_.run_id());
+    request.set_run_id(run_id_);
   }
   const absl::Time deadline = options_.clock->Now() + options_.call_timeout;
   WEIR_ASSIGN_OR_RETURN(const v1::HeartbeatReply reply,
@@ -217,7 +217,7 @@ std::optional<v1::WatchRequest> CoordinatorSession::AwaitRegistration() {
   if (!going_on()) return std::nullopt;
   v1::WatchRequest request;
   request.set_incarnation(options_.incarnation);
-  request.set_run_id(registration_.run_id());
+  request.set_run_id(run_id_);
   return request;
 }
 
@@ -256,14 +256,6 @@ absl::Status CoordinatorSession::Leave(const v1::LeaveRequest& request, absl::Ti
   }
   client_->EndWatches();
   return client_->Call(&CoordinatorStub::Leave, request, deadline).status();
-}
-
-absl::StatusOr<v1::RegisterReply> CoordinatorSession::registration() const {
-  MutexLock lock(mutex_);
-  if (is_server() || registration_.run_id() == 0) {
-    return absl::FailedPreconditionError("no worker is registered in this session");
-  }
-  return registration_;
 }
 
 uint64_t CoordinatorSession::term() const {

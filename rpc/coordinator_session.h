@@ -69,8 +69,6 @@ class CoordinatorSession {
   // Errors: what ended the session; Unavailable - not by `deadline`, with the last failure;
   // Cancelled - stopped.
   absl::Status WaitUntilRegistered(absl::Time deadline);
-  // A worker's last registration. FailedPrecondition: none yet, or this is a server's session.
-  absl::StatusOr<v1::RegisterReply> registration() const;
 
   // The highest term seen; 0: none yet.
   uint64_t term() const;
@@ -115,7 +113,7 @@ class CoordinatorSession {
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration heartbeat_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(1);
-  v1::RegisterReply registration_ ABSL_GUARDED_BY(mutex_);
+  uint64_t run_id_ ABSL_GUARDED_BY(mutex_) = 0;  // of a worker that has registered once
   uint64_t term_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);
   absl::Status last_failure_ ABSL_GUARDED_BY(mutex_);

@@ -7,8 +7,7 @@
 //   | header: fields 1 .. 14 as      | 0x7A | length    | | bytes of the   |...| bytes of the   |
 //   | protobuf serialises them       |      | (varint)  | | first chunk    |   | last chunk     |
 //   +--------------------------------+------+-----------+ +----------------+   +----------------+
-//                                     \____ field 15, wire type 2 (length-delimited): `payload`
-//                                     ____/
+//                                    ^ field 15, wire type 2 (length-delimited): `payload`
 //
 // An empty payload is left out, as proto3 does. Writers put the payload last. Readers take any
 // legal order: fields after the payload, several payloads (the last wins), unknown fields and

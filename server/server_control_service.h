@@ -23,8 +23,8 @@ class ServerControlService final : public v1::ServerControl::CallbackService {
     Executor* executor = nullptr;      // may be blocked for as long as a checkpoint takes
     CheckpointParts* parts = nullptr;  // null: this server has no checkpoints
     const Clock* clock = &Clock::Real();
-    absl::Duration fetch_patience =
-        absl::Seconds(30);  // with a FetchPart whose reader stands still
+    // With a FetchPart whose reader stands still.
+    absl::Duration fetch_patience = absl::Seconds(30);
   };
 
   explicit ServerControlService(Options options) : options_(options) {}
