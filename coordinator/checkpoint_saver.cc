@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "checkpoint/manifest.h"
+#include "coordinator/checkpoint_removal.h"
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/sync_groups.h"
@@ -330,54 +331,16 @@ void CheckpointSaver::OnCommitted(const absl::Status& status, Turn& turn) {
   retry_at_ = absl::InfinitePast();
   Rebase(turn.now(), /*saved=*/!news_since_cut_);
   NoteMembers();
-  Prune(turn);
+  const uint32_t keep = job_.spec().checkpoint().keep();
+  DropOldCheckpoints(job_.context(), job_.name(), keep == 0 ? kDefaultKeep : keep, turn);
   if (!waiters_.empty()) Start(turn);
-}
-
-void CheckpointSaver::Prune(Turn& turn) {
-  const uint32_t wanted = job_.spec().checkpoint().keep();
-  size_t keep = wanted == 0 ? kDefaultKeep : wanted;
-  for (const auto& manifest : job_.context().checkpoints->List(job_.name())) {
-    if (!manifest.ok()) continue;
-    if (keep > 0) {
-      --keep;
-      continue;
-    }
-    turn.Later([catalog = job_.context().checkpoints, dropper = job_.context().dropper,
-                servers = job_.context().servers.Live(), term = job_.context().term,
-                old = *manifest] {
-      catalog->Delete(old->job(), old->id(),
-                      [dropper, servers, term](const absl::StatusOr<v1::Manifest>& deleted) {
-                        if (!deleted.ok()) return;  // stays; tried again after the next one
-                        dropper->Add(*deleted);
-                        dropper->Ask(servers, term);
-                      });
-    });
-  }
-}
-
-void CheckpointSaver::DropParts(Turn& turn) {
-  if (manifest_.id().empty()) return;
-  v1::Manifest remains;
-  remains.set_job(manifest_.job());
-  remains.set_id(manifest_.id());
-  for (const v1::ServerInfo& server : servers_) remains.add_parts()->set_server(server.name());
-  turn.Later([catalog = job_.context().checkpoints, dropper = job_.context().dropper,
-              servers = job_.context().servers.Live(), term = job_.context().term, remains] {
-    catalog->Abandon(remains.job(), remains.id(),
-                     [dropper, servers, term, remains](const absl::Status& abandoned) {
-                       if (!abandoned.ok()) return;  // the sweep at the next start takes it
-                       dropper->Add(remains);
-                       dropper->Ask(servers, term);
-                     });
-  });
 }
 
 void CheckpointSaver::Fail(const absl::Status& why, Turn& turn) {
   LogLater(turn, spdlog::level::warn, "checkpoint dropped job={} id={}: {}", job_.name(),
            manifest_.id(), std::string(why.message()));
   if (job_.ranges() != nullptr) job_.ranges()->Thaw();
-  DropParts(turn);
+  if (!manifest_.id().empty()) DropUnfinished(job_.context(), manifest_, turn);
   phase_ = Phase::kIdle;
   waiting_for_change_ = false;
   unmarked_.clear();

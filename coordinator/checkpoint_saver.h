@@ -77,9 +77,7 @@ class CheckpointSaver {
   absl::Status Complete();
   void Commit(Turn& turn);
   void OnCommitted(const absl::Status& status, Turn& turn);
-  void Prune(Turn& turn);
   void Fail(const absl::Status& why, Turn& turn);
-  void DropParts(Turn& turn);
   // For answers: runs `fn(saver, turn, result)` if this checkpoint is still the one under way.
   template <typename Result, typename Fn>
   auto Reenter(Fn fn);

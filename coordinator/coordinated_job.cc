@@ -143,7 +143,7 @@ void CoordinatedJob::Finish(Turn& turn) {
     record_changed_ = true;
     turn.Later([hub = context_.hub, run = run_id(), event = Event()] { hub->Publish(run, event); });
   }
-  if (std::exchange(restore_due_, false)) SendRestores(turn);
+  if (std::exchange(restore_due_, false)) restoration_.Start(turn);
   if (record_changed_) turn.Put(KeyOf("job", run_id()), Record());
   if (declaration_changed_) turn.Put(KeyOf("declaration", run_id()), view_.declaration());
   if (ranges_changed_ && ranges_) turn.Put(KeyOf("ranges", run_id()), ranges_->Save());

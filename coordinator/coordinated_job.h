@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,9 +13,11 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "coordinator/barrier_table.h"
+#include "coordinator/checkpoint_choice.h"
 #include "coordinator/checkpoint_saver.h"
 #include "coordinator/job_context.h"
 #include "coordinator/range_dispenser.h"
+#include "coordinator/restoration.h"
 #include "coordinator/roster.h"
 #include "coordinator/step_change.h"
 #include "coordinator/torn_pushes.h"
@@ -24,12 +25,6 @@
 #include "weir/v1/coordinator_state.pb.h"
 
 namespace weir {
-
-// What a member's view says of it besides who it is.
-struct MemberPlace {
-  uint64_t first_step = 0;
-  uint32_t sync_group = 0;
-};
 
 // One run of a job as the coordinator has it: its members, its state, its view. Methods are named
 // after the RPCs whose semantics they have (coordinator.proto). Every method runs in a turn; Finish
@@ -96,12 +91,16 @@ class CoordinatedJob {
   v1::JobStatus Status(absl::Time now) const;
   uint64_t BytesOn(const std::string& server) const;
 
-  // --- For its parts: StepChange and CheckpointSaver.
+  // --- For its parts: StepChange, CheckpointSaver and Restoration.
   const JobContext& context() const { return context_; }
   const v1::JobView& view() const { return view_; }
   Roster& roster() { return roster_; }
   RangeDispenser* ranges() { return ranges_ ? &*ranges_ : nullptr; }
   CheckpointSaver& saver() { return saver_; }
+  Restoration& restoration() { return restoration_; }
+  CheckpointChoice& choice() { return choice_; }
+  // Of the present attempt; null: first values were assigned.
+  const SharedManifest& source() const { return source_; }
   v1::JobView& ChangeView();
   void Keep() { record_changed_ = true; }
   void KeepRanges() { ranges_changed_ = true; }
@@ -117,6 +116,8 @@ class CoordinatedJob {
   StepChange* FindChange(uint64_t id);
   void EndChange(Turn& turn);
   const StepChange* change() const { return change_.get(); }
+  void Run(Turn& turn);
+  void Rollback(const std::string& why, Turn& turn);
   void End(v1::JobState state, const std::string& message, Turn& turn);
   // A callback for asynchronous calls: fn(CoordinatedJob&, Turn&, Result) runs in a turn of its
   // own.
@@ -150,24 +151,14 @@ class CoordinatedJob {
                   const StepChange::Result& result, Turn& turn);
   void EndLeases(Turn& turn);
   void TickOrphan(Turn& turn);
-  // Start, restore, rollback.
+  // Start and rollback.
   absl::Status CheckQuota(const v1::Declaration& declaration) const;
   void TryStart(Turn& turn);
   void Wait(const std::string& message);
   std::string WhatIsMissing() const;
-  absl::StatusOr<SharedManifest> ChooseSource() const;
-  absl::StatusOr<SharedManifest> FirstSource() const;
   absl::Status Place(const v1::Manifest* source);
   void BeginAttempt(const SharedManifest& source, Turn& turn);
-  std::string PassedOver() const;
   void StartRanges(const v1::Manifest* source);
-  void Rollback(const std::string& why, Turn& turn);
-  void SendRestores(Turn& turn);
-  void SendRestore(const v1::ServerInfo& server, Turn& turn);
-  void OnRestored(const v1::ServerInfo& server, uint64_t attempt, const absl::Status& status,
-                  Turn& turn);
-  void OnRestoreFailed(const v1::ServerInfo& server, const absl::Status& status, Turn& turn);
-  void Run(Turn& turn);
   void FillWaits(const Roster::Worker& member, v1::WorkerStatus& status) const;
   v1::JobRecord Record() const;
 
@@ -196,10 +187,10 @@ class CoordinatedJob {
   uint64_t admitting_version_ = 0;  // of the view in the CommitStep of a join
   uint64_t admitting_generation_ = 0;
   uint64_t undone_from_ = 0;  // steps done before the rollback that is being carried out
-  SharedManifest source_;     // of the present attempt
-  std::map<std::string, std::string> damaged_;  // checkpoints that could not be restored, and why
-  std::set<std::string> unrestored_;            // servers that have not restored yet, by name
-  std::map<std::string, uint64_t> bytes_on_;    // by server
+  CheckpointChoice choice_{*context_.checkpoints};
+  SharedManifest source_;
+  Restoration restoration_{*this};
+  std::map<std::string, uint64_t> bytes_on_;  // by server
 
   bool view_changed_ = false;
   bool record_changed_ = false;

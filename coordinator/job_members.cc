@@ -13,6 +13,7 @@
 #include "rpc/regime.h"
 
 namespace weir {
+
 namespace {
 
 void InsertMember(v1::JobView& view, uint32_t rank, uint64_t worker, const MemberPlace& place) {

@@ -16,13 +16,6 @@
 #include "rpc/regime.h"
 
 namespace weir {
-namespace {
-
-constexpr absl::Duration kRestoreTimeout = absl::Minutes(30);
-constexpr absl::Duration kRestoreRetry = absl::Seconds(1);
-
-}  // namespace
-
 absl::Status CoordinatedJob::Declare(const v1::DeclareRequest& request, Turn& turn) {
   WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
   const v1::Declaration& declaration = request.declaration();
@@ -39,7 +32,7 @@ absl::Status CoordinatedJob::Declare(const v1::DeclareRequest& request, Turn& tu
         "backup_workers: a late worker goes on with the others' step, which with ",
         declaration.groups_size(), " optimizers need not be its own; the model may have one"));
   }
-  WEIR_ASSIGN_OR_RETURN(const SharedManifest source, FirstSource());
+  WEIR_ASSIGN_OR_RETURN(const SharedManifest source, choice_.OfFirstAttempt(spec()));
   if (source != nullptr) {
     WEIR_RETURN_IF_ERROR(CheckRestorable(source->declaration(), declaration));
   }
@@ -99,7 +92,7 @@ void CoordinatedJob::TryStart(Turn& turn) {
     Wait(missing);
     return;
   }
-  const absl::StatusOr<SharedManifest> source = ChooseSource();
+  const absl::StatusOr<SharedManifest> source = choice_.Choose(view_);
   if (!source.ok()) {
     End(v1::JOB_STATE_FAILED, std::string(source.status().message()), turn);
     return;
@@ -112,44 +105,9 @@ void CoordinatedJob::TryStart(Turn& turn) {
   }
 }
 
-absl::StatusOr<SharedManifest> CoordinatedJob::FirstSource() const {
-  const std::string& resume = spec().resume();
-  if (resume.empty()) return SharedManifest();
-  if (resume != "latest" && resume != "auto") return context_.checkpoints->Find(name(), resume);
-  const auto manifests = context_.checkpoints->List(name());
-  if (resume == "latest") {
-    if (!manifests.empty()) return manifests.front();
-    return absl::NotFoundError(absl::StrCat("resume: job '", name(), "' has no checkpoint"));
-  }
-  for (const auto& manifest : manifests) {
-    if (!absl::IsDataLoss(manifest.status())) {
-      if (!manifest.ok() || damaged_.count((*manifest)->id()) == 0) return manifest;
-    }
-  }
-  return SharedManifest();
-}
-
-absl::StatusOr<SharedManifest> CoordinatedJob::ChooseSource() const {
-  if (view_.shard_map().version() == 0) return FirstSource();
-  const bool any_run = spec().resume() == "auto";
-  for (const auto& manifest : context_.checkpoints->List(name())) {
-    if (!manifest.ok() || damaged_.count((*manifest)->id()) > 0) continue;
-    if (any_run || (*manifest)->run_id() == run_id() ||
-        (*manifest)->id() == view_.resume().checkpoint_id()) {
-      return *manifest;
-    }
-  }
-  if (!damaged_.empty()) {
-    return absl::DataLossError(absl::StrCat("no intact checkpoint of job '", name(),
-                                            "' is left; the newest, ", damaged_.rbegin()->first,
-                                            ", is damaged: ", damaged_.rbegin()->second));
-  }
-  return SharedManifest();
-}
-
 bool CoordinatedJob::HoldsProgress() const {
   if (view_.state() == v1::JOB_STATE_RUNNING) return true;
-  const absl::StatusOr<SharedManifest> source = ChooseSource();
+  const absl::StatusOr<SharedManifest> source = choice_.Choose(view_);
   return source.ok() && *source != nullptr;
 }
 
@@ -212,23 +170,6 @@ void CoordinatedJob::BeginAttempt(const SharedManifest& source, Turn& turn) {
   LogLater(turn, spdlog::level::info,
            "attempt begins job={} attempt={} checkpoint={} step={} lost_steps={}", name(),
            view_.attempt(), resume.checkpoint_id(), resume.step(), resume.lost_steps());
-}
-
-// "; 00000012-2 is damaged: ...", of those that would have been taken before the present one.
-std::string CoordinatedJob::PassedOver() const {
-  std::string passed_over;
-  if (view_.attempt() == 1 && spec().resume() != "auto") return passed_over;
-  for (const auto& manifest : context_.checkpoints->List(name())) {
-    if (!manifest.ok()) {
-      absl::StrAppend(&passed_over, "; ", manifest.status().message());
-      continue;
-    }
-    if (source_ != nullptr && (*manifest)->id() == source_->id()) break;
-    const auto damaged = damaged_.find((*manifest)->id());
-    if (damaged == damaged_.end()) continue;
-    absl::StrAppend(&passed_over, "; ", damaged->first, " is damaged: ", damaged->second);
-  }
-  return passed_over;
 }
 
 void CoordinatedJob::StartRanges(const v1::Manifest* source) {
@@ -301,7 +242,7 @@ void CoordinatedJob::Run(Turn& turn) {
            view_.attempt(), view_.members_size());
   ChangeView().set_state(v1::JOB_STATE_RUNNING);
   // Stays, so that whoever asks later learns it too.
-  const std::string passed_over = PassedOver();
+  const std::string passed_over = choice_.PassedOver(view_, source_);
   view_.set_message(passed_over.empty()
                         ? ""
                         : absl::StrCat("resumed from ", view_.resume().checkpoint_id(), " (step ",
@@ -310,95 +251,6 @@ void CoordinatedJob::Run(Turn& turn) {
   roster_.StartAttempt(view_.resume().step(), view_.attempt() > 1, turn.now());
   saver_.Rebase(turn.now(), source_ != nullptr);
   if (roster_.empty()) orphaned_at_ = std::min(orphaned_at_, turn.now());
-}
-
-void CoordinatedJob::SendRestores(Turn& turn) {
-  unrestored_.clear();
-  if (source_ == nullptr) {
-    End(v1::JOB_STATE_FAILED,
-        absl::StrCat("checkpoint ", view_.resume().checkpoint_id(), " is gone"), turn);
-    return;
-  }
-  const std::vector<v1::ServerInfo> holders = Holders();
-  for (const v1::ServerInfo& server : holders) unrestored_.insert(server.name());
-  for (const v1::ServerInfo& server : holders) SendRestore(server, turn);
-  if (holders.empty()) {
-    turn.Later(
-        [&executor = context_.executor,
-         done = Reenter<absl::Status>(
-             [attempt = view_.attempt()](CoordinatedJob& job, Turn& later, const absl::Status& ok) {
-               job.OnRestored({}, attempt, ok, later);
-             })]() mutable {
-          executor.Run([done = std::move(done)]() mutable { done(absl::OkStatus()); });
-        });
-  }
-}
-
-void CoordinatedJob::SendRestore(const v1::ServerInfo& server, Turn& turn) {
-  v1::RestoreRequest request;
-  request.set_term(context_.term);
-  *request.mutable_view() = view_;
-  request.set_checkpoint_id(source_->id());
-  *request.mutable_parts() = source_->parts();
-  *request.mutable_layout() = source_->shard_map();
-  for (const v1::CheckpointPart& part : source_->parts()) {
-    const ServerTable::Server* writer = context_.servers.Find(part.server());
-    const bool remote =
-        part.server() != server.name() && writer != nullptr && writer->record.live();
-    request.add_fetch_addresses(remote ? writer->record.server().address() : "");
-  }
-  turn.Later(
-      [&transport = context_.transport, server, request = std::move(request),
-       done = Reenter<absl::StatusOr<v1::RestoreReply>>(
-           [server, attempt = view_.attempt()](CoordinatedJob& job, Turn& later,
-                                               const absl::StatusOr<v1::RestoreReply>& reply) {
-             job.OnRestored(server, attempt, reply.status(), later);
-           })]() mutable { transport.Restore(server, request, kRestoreTimeout, std::move(done)); });
-}
-
-void CoordinatedJob::OnRestored(const v1::ServerInfo& server, uint64_t attempt,
-                                const absl::Status& status, Turn& turn) {
-  if (attempt != view_.attempt() || view_.state() != v1::JOB_STATE_RESTORING) return;
-  if (!status.ok()) {
-    OnRestoreFailed(server, status, turn);
-    return;
-  }
-  unrestored_.erase(server.name());
-  if (unrestored_.empty()) Run(turn);
-}
-
-void CoordinatedJob::OnRestoreFailed(const v1::ServerInfo& server, const absl::Status& status,
-                                     Turn& turn) {
-  const std::string message = absl::StrCat("checkpoint ", view_.resume().checkpoint_id(),
-                                           " on server ", server.name(), ": ", status.message());
-  LogLater(turn, spdlog::level::warn, "restore failed job={} {}", name(), message);
-  const bool chosen = !spec().resume().empty() && spec().resume() != "auto" && source_ != nullptr &&
-                      source_->run_id() != run_id();
-  if (absl::IsDataLoss(status) && !chosen) {
-    damaged_[view_.resume().checkpoint_id()] =
-        absl::StrCat("on server ", server.name(), ": ", status.message());
-    Rollback(message, turn);
-    return;
-  }
-  if (absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) ||
-      absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) {
-    End(v1::JOB_STATE_FAILED, message, turn);
-    return;
-  }
-  // The server, or the one that has a part, is away: it comes back, or its lease ends.
-  ChangeView().set_message(absl::StrCat("tries again: ", message));
-  turn.Later(
-      [&executor = context_.executor,
-       again = Reenter<absl::Status>([server, attempt = view_.attempt()](
-                                         CoordinatedJob& job, Turn& later, const absl::Status&) {
-         if (attempt != job.view_.attempt() || job.view_.state() != v1::JOB_STATE_RESTORING) {
-           return;
-         }
-         job.SendRestore(server, later);
-       })]() mutable {
-        executor.RunAfter(kRestoreRetry,
-                          [again = std::move(again)]() mutable { again(absl::OkStatus()); });
-      });
 }
 
 }  // namespace weir

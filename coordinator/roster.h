@@ -15,6 +15,12 @@
 
 namespace weir {
 
+// What a view says of a member besides who it is.
+struct MemberPlace {
+  uint64_t first_step = 0;
+  uint32_t sync_group = 0;
+};
+
 // The workers of one run: ranks, leases, progress. Thread-compatible.
 class Roster {
  public:
