@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a transfer is cut into messages. No chunk is split over two messages, and small variables
-// share one:
+// How a transfer is cut into messages, of whole chunks and at most payload_bytes each. No chunk is
+// split over two messages, and small variables share one:
 //
-//   shards of one server:   |--------------------|---|--|------------------|   pieces, in the
-//   layout's order messages:               |---------|----------|---|--|----|-------------|   whole
-//   chunks, <= payload_bytes
+//   shards of one server:  |--------------------|---|--|------------------|  in the layout's order
+//   messages:              |---------|----------|---|--|----|-------------|
 #pragma once
 
 #include <cstddef>

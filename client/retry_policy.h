@@ -10,9 +10,9 @@ namespace weir {
 
 // What a client does about a server's answer.
 enum class Verdict {
-  kTake,     // it is the answer
-  kBackOff,  // the same request again, after a while; also where a server had waited as long as it
-             // was told
+  kTake,  // it is the answer
+  // The same request again, after a while; also where a server had waited as long as it was told.
+  kBackOff,
   kAwaitView,  // the same request again, under a newer view
   kFail,       // the operation ends
 };

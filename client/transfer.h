@@ -2,9 +2,7 @@
 // What the transfer engine works on: transfers, their messages, and the servers' lanes.
 //
 //   Transfer (one call of the user)
-//     Batch: pieces for one server, not cut yet      --TakeMessage-->  WireMessage: in flight, or
-//     to be
-//                                                                      sent again
+//     Batch: pieces for one server  --TakeMessage-->  WireMessage: in flight, or to be sent again
 #pragma once
 
 #include <cstdint>
@@ -114,8 +112,8 @@ struct Lane {
   uint64_t payload_bytes = 0;
   uint64_t in_flight_bytes = 0;  // with those that back off: their turn is kept
   size_t calls = 0;              // being made or waited for
-  bool pumping = false;  // one thread sends, so that endpoints that answer inside a call cannot
-                         // make the stack grow
+  // One thread sends, so that endpoints that answer inside a call cannot make the stack grow.
+  bool pumping = false;
   std::deque<WireMessage*> again;
   std::deque<Batch> fresh;
 

@@ -33,8 +33,8 @@ namespace weir {
 // changes is durable before its `done` is called, on the executor; nothing waits with a thread.
 // Thread-safe.
 //
-//   call --(lock: one Turn over servers and jobs)--> Outbox --(synced write)--> answers, views,
-//   calls
+//   call --(lock: one Turn over servers and jobs)--> Outbox
+//        --(synced write)--> answers, views, calls
 //
 // Shared, because answers of servers may come after the owner has let go.
 class Coordinator : public std::enable_shared_from_this<Coordinator> {

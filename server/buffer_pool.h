@@ -15,8 +15,9 @@ namespace weir {
 // Where the memory of chunks comes from: buffers cut from recycled slabs, one size class a slab.
 //
 //   slab (2 MiB aligned, huge pages):  |..|-----------|-----------|-----------|....|
-//                                       ^  buffer      each an odd number of cache lines after the
-//                                       last an odd number of cache lines, another in each slab
+//                                       ^  buffers: each an odd number of cache lines after the
+//                                       |           one before
+//                                       an odd number of cache lines, another in each slab
 //
 // so that no two buffers that an update walks in step lie at a power-of-two distance. A slab that
 // holds no buffer goes back to the system after `idle_time`. Thread-safe. Buffers may outlive the

@@ -26,8 +26,7 @@ struct MeetingResult {
 
 // One piece of one collective, where its members meet:
 //
-//   kOpen --(the last contribution is here)--> kCombining --> kDone --(nobody can ask again)-->
-//   gone
+//   kOpen --(the last contribution is here)--> kCombining --> kDone --(nobody asks again)--> gone
 //     '----(mismatch, a member leaves)--------------------------^
 //
 // Guarded by the table's lock; in kCombining the contributions stay as they are.
