@@ -99,7 +99,7 @@ void ParameterStore::AbandonStepsOfNobody() {
   for (const auto& [sync_group, first_step] : members_->first_steps()) {
     StepLedger& ledger = LedgerOf(sync_group);
     for (const uint32_t group : ledger.Abandon(std::max(first_step, view_.resume.step()))) {
-      chunks_.ResumeAt(sync_group, group, ledger.next_group_step(group));
+      chunks_.ResumeAt({sync_group, group, ledger.next_group_step(group)});
     }
   }
 }
@@ -304,11 +304,7 @@ void ParameterStore::Expire(uint64_t id, StoreEffects& effects) {
     effects.Fail(TakeHeld(id), absl::DeadlineExceededError(why));
   } else if (const auto parked = waiting_.parked.find(id); parked != waiting_.parked.end()) {
     const std::shared_ptr<ParkedReply> reply = parked->second;
-    AnswerParked(
-        *reply,
-        absl::DeadlineExceededError(MissingIn(reply->header().sync_group, reply->header().group,
-                                              reply->header().group_step)),
-        effects);
+    AnswerParked(*reply, absl::DeadlineExceededError(MissingIn(reply->header().place())), effects);
   } else if (const auto pull = waiting_.pulls.find(id); pull != waiting_.pulls.end()) {
     const absl::Status late = absl::DeadlineExceededError(MissingBelow(pull->second));
     effects.replies.push_back(

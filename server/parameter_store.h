@@ -137,8 +137,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
                      StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnswerParked(ParkedReply& parked, const absl::Status& status, StoreEffects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string MissingIn(uint32_t sync_group, uint32_t group, uint64_t group_step)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string MissingIn(const GroupStep& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // store_reduce.cc
   using TableRef = std::shared_ptr<CollectiveTable>;

@@ -10,6 +10,13 @@
 
 namespace weir {
 
+// One update of an optimizer group, by those who are in step.
+struct GroupStep {
+  uint32_t sync_group = 0;
+  uint32_t group = 0;
+  uint64_t group_step = 0;
+};
+
 // The scalar fields of a push, checked.
 struct PushHeader {
   WorkerId worker{};
@@ -24,6 +31,8 @@ struct PushHeader {
   bool finished = false;    // its worker makes no more steps
   uint64_t cut = 0;
   uint64_t cut_sequence = 0;
+
+  GroupStep place() const { return {sync_group, group, group_step}; }
 };
 
 // One segment of a request, resolved to chunks of this server.

@@ -47,11 +47,11 @@ void StoreChunks::StartAt(absl::Span<const uint64_t> group_steps) {
   }
 }
 
-void StoreChunks::ResumeAt(uint32_t sync_group, uint32_t group, uint64_t group_step) {
+void StoreChunks::ResumeAt(const GroupStep& step) {
   for (const LocalShard& shard : plan_.shards()) {
-    if (shard.variable->group != group) continue;
+    if (shard.variable->group != step.group) continue;
     for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
-      At(shard, c).ResumeAt(sync_group, group_step);
+      At(shard, c).ResumeAt(step.sync_group, step.group_step);
     }
   }
 }
@@ -185,12 +185,11 @@ ReconsideredSteps StoreChunks::Reconsider(uint32_t sync_group) {
   return steps;
 }
 
-std::vector<MemberInfo> StoreChunks::Missing(uint32_t sync_group, uint32_t group,
-                                             uint64_t group_step) const {
+std::vector<MemberInfo> StoreChunks::Missing(const GroupStep& step) const {
   for (const LocalShard& shard : plan_.shards()) {
-    if (shard.variable->group != group) continue;
+    if (shard.variable->group != step.group) continue;
     for (uint64_t c = 0; c < shard.shard.num_chunks(); ++c) {
-      std::vector<MemberInfo> missing = At(shard, c).Missing(sync_group, group_step);
+      std::vector<MemberInfo> missing = At(shard, c).Missing(step.sync_group, step.group_step);
       if (!missing.empty()) return missing;
     }
   }

@@ -45,7 +45,7 @@ class StoreChunks {
 
   // By group: the group step that chunks accept next.
   void StartAt(absl::Span<const uint64_t> group_steps);
-  void ResumeAt(uint32_t sync_group, uint32_t group, uint64_t group_step);
+  void ResumeAt(const GroupStep& step);
   // As Chunk's. Errors: ResourceExhausted - no memory; chunks before it have their values.
   absl::Status Assign(absl::Span<const SegmentTarget> segments, const Payload& payload);
   // As Chunk's, and NotFound - no such chunk here.
@@ -61,8 +61,8 @@ class StoreChunks {
   AppliedPush Apply(const PushMessage& message);
   // Closes what waits for nobody any more, of the steps of a sync group.
   ReconsideredSteps Reconsider(uint32_t sync_group);
-  // Whom the first open chunk of the sync group's group step waits for.
-  std::vector<MemberInfo> Missing(uint32_t sync_group, uint32_t group, uint64_t group_step) const;
+  // Whom the first open chunk of the step waits for.
+  std::vector<MemberInfo> Missing(const GroupStep& step) const;
 
  private:
   Chunk& At(const LocalShard& shard, uint64_t chunk);

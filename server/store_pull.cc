@@ -132,7 +132,7 @@ std::string ParameterStore::MissingBelow(const WaitingPull& pull) {
   }
   const StepLedger& ledger = LedgerOf(pull.sync_group);
   if (const auto open = ledger.OpenBelow(step)) {
-    return MissingIn(pull.sync_group, open->group, open->group_step);
+    return MissingIn({pull.sync_group, open->group, open->group_step});
   }
   const std::vector<MemberInfo> behind = ledger.Behind(step, *members_);
   if (behind.empty()) return "the pull came too late";

@@ -109,7 +109,7 @@ void ParameterStore::OpenStepOf(const PushMessage& message) {
   StepLedger& ledger = LedgerOf(push.sync_group);
   const bool closed = push.group_step < ledger.next_group_step(push.group);
   if (closed || message.tracker->IsComplete(push.sequence)) return;
-  if (ledger.Open(push)) chunks_.ResumeAt(push.sync_group, push.group, push.group_step);
+  if (ledger.Open(push)) chunks_.ResumeAt(push.place());
 }
 
 std::string ParameterStore::Describe(Wait wait, const PushHeader& push) {
@@ -122,8 +122,8 @@ std::string ParameterStore::Describe(Wait wait, const PushHeader& push) {
     case Wait::kOrder:
       return absl::StrCat("the push waited for this worker's sequence ", push.sequence - 1);
     case Wait::kStep:
-      return MissingIn(push.sync_group, push.group,
-                       LedgerOf(push.sync_group).next_group_step(push.group));
+      return MissingIn(
+          {push.sync_group, push.group, LedgerOf(push.sync_group).next_group_step(push.group)});
     case Wait::kNothing:
       break;
   }
@@ -248,10 +248,10 @@ void ParameterStore::AnswerParked(ParkedReply& parked, const absl::Status& statu
   });
 }
 
-std::string ParameterStore::MissingIn(uint32_t sync_group, uint32_t group, uint64_t group_step) {
-  const std::vector<MemberInfo> missing = chunks_.Missing(sync_group, group, group_step);
-  return absl::StrCat("group step ", group_step, " of '", plan_->groups()[group].name, "' ",
-                      missing.empty() ? "is not closed" : "waits for ", NamesOf(missing));
+std::string ParameterStore::MissingIn(const GroupStep& step) {
+  const std::vector<MemberInfo> missing = chunks_.Missing(step);
+  return absl::StrCat("group step ", step.group_step, " of '", plan_->groups()[step.group].name,
+                      "' ", missing.empty() ? "is not closed" : "waits for ", NamesOf(missing));
 }
 
 }  // namespace weir
