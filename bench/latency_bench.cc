@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <functional>
 #include <future>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"

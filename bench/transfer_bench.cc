@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "checkpoint/digest.h"
-#include "checkpoint/manifest.h"
 #include "checkpoint/part_format.h"
 #include "common/status_macros.h"
 

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
-#include <vector>
 
 #include "absl/time/clock.h"
 #include "cli/console.h"

@@ -2,9 +2,6 @@
 #include "client/declaration_proto.h"
 
 #include <limits>
-#include <string>
-#include <type_traits>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"

@@ -4,8 +4,6 @@
 // InvalidArgument, the caller's bug, and names the variable.
 #pragma once
 
-#include <cstdint>
-
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "client/routes.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-
 #include "absl/status/status.h"
 #include "weir/job_session.h"
 #include "weir/v1/view.pb.h"

@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "client/item_check.h"
 #include "common/status_macros.h"
-#include "rpc/errors.h"
 
 namespace weir {
 namespace {

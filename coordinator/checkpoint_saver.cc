@@ -9,7 +9,6 @@
 #include "checkpoint/manifest.h"
 #include "coordinator/checkpoint_removal.h"
 #include "coordinator/coordinated_job.h"
-#include "coordinator/job_spec_check.h"
 #include "coordinator/sync_groups.h"
 #include "coordinator/turn_log.h"
 #include "rpc/backoff.h"

@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/status_macros.h"
-#include "coordinator/job_spec_check.h"
 #include "coordinator/placement.h"
 #include "coordinator/sync_groups.h"
 #include "coordinator/turn_log.h"

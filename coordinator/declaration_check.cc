@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/declaration_check.h"
 
-#include <limits>
 #include <string>
 
 #include "absl/container/flat_hash_set.h"

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "coordinator/coordinated_job.h"
-#include "coordinator/job_spec_check.h"
 #include "coordinator/sync_groups.h"
 #include "rpc/job_length.h"
 #include "rpc/job_state.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a job starts, and starts again: declaration, placement, first values or a checkpoint.
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"

@@ -2,7 +2,6 @@
 #include "coordinator/message_difference.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 
 #include "absl/strings/str_cat.h"

@@ -2,7 +2,6 @@
 #include "coordinator/range_dispenser.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 

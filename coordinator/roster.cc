@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"

@@ -3,7 +3,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <string>
 #include <utility>
 
 #include "coordinator/turn.h"

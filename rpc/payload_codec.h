@@ -18,7 +18,6 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/checkpoint_parts.h"
 
-#include <utility>
-
 #include "checkpoint/manifest.h"
 #include "checkpoint/part_folder.h"
 #include "common/status_macros.h"

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/optional.h"

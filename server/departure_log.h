@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/mutex.h"
-#include "server/member_set.h"
+#include "rpc/worker_id.h"
 #include "server/sequence_tracker.h"
 #include "weir/v1/coordinator.pb.h"
 

@@ -3,8 +3,6 @@
 
 #include <grpcpp/server_context.h>
 
-#include <string>
-
 #include "absl/strings/str_cat.h"
 
 namespace weir {

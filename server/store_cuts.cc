@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "rpc/errors.h"
 #include "rpc/protocol.h"
 #include "server/parameter_store.h"
 

@@ -8,7 +8,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <string>
 #include <thread>
 #include <type_traits>
 #include <vector>

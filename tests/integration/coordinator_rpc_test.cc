@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <memory>
-#include <string>
 #include <thread>
 
 #include "checkpoint/manifest_store.h"

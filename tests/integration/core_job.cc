@@ -2,7 +2,6 @@
 #include "tests/integration/core_job.h"
 
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <utility>
 

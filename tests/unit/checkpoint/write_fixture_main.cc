@@ -2,7 +2,6 @@
 // write_checkpoint_fixture FOLDER: writes tests/fixtures/checkpoint_v1. Run once for each format;
 // the files of an old format are never written again, so that what users saved stays readable.
 #include <cstdio>
-#include <filesystem>
 #include <string>
 
 #include "checkpoint/manifest.h"

@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <cstring>
-
 #include "tests/support/status_matchers.h"
 
 namespace weir {

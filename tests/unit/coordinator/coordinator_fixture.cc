@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/coordinator/coordinator_fixture.h"
 
-#include "common/status_macros.h"
-
 namespace weir {
 
 void CoordinatorTest::Boot() {

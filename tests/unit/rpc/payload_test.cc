@@ -5,7 +5,6 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include <cstring>
 #include <numeric>
 #include <vector>
 

@@ -2,7 +2,6 @@
 // Three members of a sync job who call collectives on one server.
 #pragma once
 
-#include <cmath>
 #include <map>
 #include <string>
 #include <vector>

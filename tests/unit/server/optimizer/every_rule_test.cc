@@ -3,7 +3,6 @@
 #include <cstring>
 #include <memory>
 #include <random>
-#include <string>
 #include <tuple>
 #include <vector>
 

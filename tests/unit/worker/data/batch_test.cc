@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <cmath>
 #include <numeric>
 #include <set>
 #include <tuple>
