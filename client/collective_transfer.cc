@@ -83,9 +83,10 @@ absl::StatusOr<uint64_t> ElementsOf(const ReduceOptions& options, const std::str
   return elements;
 }
 
-bool HasSource(const v1::JobView& view, uint64_t worker, const ReduceOptions& options) {
+bool HasSource(const v1::JobView& view, WorkerId worker, const ReduceOptions& options) {
   return std::any_of(view.members().begin(), view.members().end(), [&](const v1::Member& member) {
-    return member.worker() == worker && member.rank() == options.source / options.replicas;
+    return WorkerId{member.worker()} == worker &&
+           member.rank() == options.source / options.replicas;
   });
 }
 
@@ -108,7 +109,7 @@ uint32_t ServerOfPiece(const v1::JobView& view, uint64_t piece) {
 }
 
 absl::StatusOr<std::unique_ptr<CollectiveTransfer>> CollectiveTransfer::Create(
-    const Routes& routes, uint64_t worker, absl::Span<const std::byte> data,
+    const Routes& routes, WorkerId worker, absl::Span<const std::byte> data,
     const ReduceOptions& options, std::vector<std::byte>& result) {
   std::unique_ptr<CollectiveTransfer> transfer(new CollectiveTransfer());
   transfer->header_ = HeaderFrom(options);

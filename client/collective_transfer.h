@@ -26,7 +26,7 @@ class CollectiveTransfer {
   // `data` and `result` are in use until the transfer ends. Errors: InvalidArgument - names the
   // collective and the field; FailedPrecondition - workers without steps in common.
   static absl::StatusOr<std::unique_ptr<CollectiveTransfer>> Create(
-      const Routes& routes, uint64_t worker, absl::Span<const std::byte> data,
+      const Routes& routes, WorkerId worker, absl::Span<const std::byte> data,
       const ReduceOptions& options, std::vector<std::byte>& result);
 
   const v1::ReduceRequest& header() const { return header_; }

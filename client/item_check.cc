@@ -66,7 +66,7 @@ absl::Status CheckPull(const Routes& routes, absl::Span<const PullItem> items) {
   return absl::OkStatus();
 }
 
-absl::Status CheckPush(const Routes& routes, uint64_t worker, absl::Span<const PushItem> items,
+absl::Status CheckPush(const Routes& routes, WorkerId worker, absl::Span<const PushItem> items,
                        const PushOptions& options) {
   std::vector<bool> seen(routes.num_variables());
   bool all_absent = true;

@@ -21,7 +21,7 @@ absl::Status CheckPull(const Routes& routes, absl::Span<const PullItem> items);
 // positive (0 may be that of a push whose items are all absent), a rate_scale that is not finite or
 // not positive; NotFinite - a gradient with NaN or an infinity, by variable, element, `worker` and
 // step. Values of state (group 0) may have both.
-absl::Status CheckPush(const Routes& routes, uint64_t worker, absl::Span<const PushItem> items,
+absl::Status CheckPush(const Routes& routes, WorkerId worker, absl::Span<const PushItem> items,
                        const PushOptions& options);
 
 // Errors: InvalidArgument - a variable that does not exist, comes twice or is missing, other bytes

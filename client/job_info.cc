@@ -7,7 +7,7 @@
 
 namespace weir {
 
-JobInfo InfoOf(const v1::JobView& view, uint64_t worker) {
+JobInfo InfoOf(const v1::JobView& view, WorkerId worker) {
   JobInfo info;
   info.run_id = view.run_id();
   info.attempt = view.attempt();
@@ -18,7 +18,7 @@ JobInfo InfoOf(const v1::JobView& view, uint64_t worker) {
   info.message = view.message();
   for (const v1::Member& member : view.members()) {
     info.members.push_back({member.rank(), member.first_step(), member.sync_group()});
-    if (member.worker() != worker) continue;
+    if (WorkerId{member.worker()} != worker) continue;
     info.member = true;
     info.rank = member.rank();
   }

@@ -2,13 +2,14 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "rpc/worker_id.h"
 #include "weir/job_session.h"
 #include "weir/v1/view.pb.h"
 
 namespace weir {
 
 // What a view says to one worker.
-JobInfo InfoOf(const v1::JobView& view, uint64_t worker);
+JobInfo InfoOf(const v1::JobView& view, WorkerId worker);
 
 // Errors: FailedPrecondition - the job has finished or failed, with its message.
 absl::Status CheckNotEnded(const v1::JobView& view);

@@ -64,7 +64,7 @@ absl::StatusOr<Job> JoinJob(const JoinOptions& options) {
                         RemoteJobSession::Join(std::move(session_options)));
   TransferEngine::Options engine_options;
   engine_options.worker = session->worker();
-  engine_options.seed = session->worker();
+  engine_options.seed = static_cast<uint64_t>(session->worker());
   engine_options.clock = &Clock::Real();
   engine_options.executor = &session->executor();
   engine_options.connect = ConnectRemotely;

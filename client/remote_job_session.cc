@@ -29,18 +29,19 @@ absl::StatusOr<std::unique_ptr<RemoteJobSession>> RemoteJobSession::Join(Options
 }
 
 RemoteJobSession::RemoteJobSession(Options options)
-    : options_(std::move(options)), worker_(RandomId()), executor_(Executor::CreatePool(2)) {}
+    : options_(std::move(options)),
+      worker_(WorkerId{RandomId()}),
+      executor_(Executor::CreatePool(2)) {}
 
 absl::Status RemoteJobSession::Start() {
   CoordinatorSession::Options session;
   session.address = options_.coordinator;
   session.clock = options_.clock;
-  session.incarnation = worker_;
-  session.seed = worker_;
+  session.incarnation = session.seed = static_cast<uint64_t>(worker_);
   session.worker = [this] {
     v1::RegisterRequest request;
     *request.mutable_spec() = options_.spec;
-    request.set_worker(worker_);
+    request.set_worker(static_cast<uint64_t>(worker_));
     request.set_wanted_rank(options_.wanted_rank);
     request.set_host(options_.host);
     request.set_protocol_min(kProtocol);
@@ -143,7 +144,7 @@ template <typename Request>
 Request RemoteJobSession::InThisAttempt(Request request) const {
   MutexLock lock(mutex_);
   request.set_run_id(view_->run_id());
-  request.set_worker(worker_);
+  request.set_worker(static_cast<uint64_t>(worker_));
   request.set_attempt(adopted_ != 0 ? adopted_ : view_->attempt());
   return request;
 }
@@ -153,7 +154,7 @@ absl::Status RemoteJobSession::Declare(const Declaration& declaration) {
   *request.mutable_declaration() = ToProto(declaration);
   WEIR_RETURN_IF_ERROR(CheckWellFormed(request.declaration()));
   request.set_run_id(Info().run_id);
-  request.set_worker(worker_);
+  request.set_worker(static_cast<uint64_t>(worker_));
   return session_->client().Call(&CoordinatorStub::Declare, request, In(kCallTimeout)).status();
 }
 
@@ -332,7 +333,7 @@ absl::StatusOr<std::string> RemoteJobSession::SaveCheckpoint(
 absl::Status RemoteJobSession::Leave(bool finished, const std::string& reason) {
   v1::LeaveRequest request;
   request.set_run_id(Info().run_id);
-  request.set_worker(worker_);
+  request.set_worker(static_cast<uint64_t>(worker_));
   request.set_finished(finished);
   request.set_reason(reason);
   {
@@ -356,13 +357,13 @@ void RemoteJobSession::ReportCut(const CutReport& report) {
 v1::ReportCutRequest RemoteJobSession::CutRequest(const CutReport& report) const {
   v1::ReportCutRequest request;
   request.set_run_id(view_->run_id());
-  request.set_worker(worker_);
+  request.set_worker(static_cast<uint64_t>(worker_));
   request.set_attempt(report.attempt);
   request.set_cut(report.cut.cut);
   request.set_consumed(report.cut.consumed);
   for (size_t group = 0; group < report.cut.last_sequence.size(); ++group) {
     v1::CutMark& mark = *request.add_marks();
-    mark.set_worker(worker_);
+    mark.set_worker(static_cast<uint64_t>(worker_));
     mark.set_group(static_cast<uint32_t>(group));
     mark.set_last_sequence(report.cut.last_sequence[group]);
     mark.set_next_group_step(report.cut.next_group_step[group]);

@@ -40,7 +40,7 @@ class RemoteJobSession final : public JobSession {
   // A client of this session has marked a cut. Does not block.
   void ReportCut(const CutReport& report);
 
-  uint64_t worker() const { return worker_; }
+  WorkerId worker() const { return worker_; }
   Executor& executor() { return *executor_; }
 
   JobInfo Info() const override;
@@ -80,7 +80,7 @@ class RemoteJobSession final : public JobSession {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  const uint64_t worker_;                     // incarnation
+  const WorkerId worker_;
   const std::unique_ptr<Executor> executor_;  // of the client's timers
 
   mutable Mutex mutex_;

@@ -18,7 +18,7 @@ constexpr absl::Duration kExamplesPoll = absl::Milliseconds(50);
 
 std::shared_ptr<TransferEngine> ReadingEngine(const Clock& clock, Executor& executor) {
   TransferEngine::Options options;
-  options.worker = 0;
+  options.worker = WorkerId::kReader;
   options.clock = &clock;
   options.executor = &executor;
   options.seed = RandomId();

@@ -71,9 +71,9 @@ absl::StatusOr<std::shared_ptr<const Routes>> Routes::Create(
   return routes;
 }
 
-bool Routes::IsMember(uint64_t worker) const {
+bool Routes::IsMember(WorkerId worker) const {
   return std::any_of(view_->members().begin(), view_->members().end(),
-                     [&](const v1::Member& member) { return member.worker() == worker; });
+                     [&](const v1::Member& member) { return WorkerId{member.worker()} == worker; });
 }
 
 }  // namespace weir

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "rpc/worker_id.h"
 #include "sharding/layout.h"
 #include "weir/v1/view.pb.h"
 
@@ -23,7 +24,7 @@ class Routes {
   const v1::JobView& view() const { return *view_; }
   // False: nothing is declared yet, or no server holds it; then there are no variables here.
   bool placed() const { return placed_; }
-  bool IsMember(uint64_t worker) const;
+  bool IsMember(WorkerId worker) const;
 
   size_t num_variables() const { return placed_ ? view_->declaration().variables_size() : 0; }
   const v1::Variable& variable(size_t variable) const {

@@ -84,8 +84,8 @@ v1::PushRequest HeaderFrom(const PushOptions& options) {
   return header;
 }
 
-absl::Status CheckInitialiser(const v1::JobView& view, uint64_t worker) {
-  if (view.state() == v1::JOB_STATE_INITIALISING && view.initialiser() == worker) {
+absl::Status CheckInitialiser(const v1::JobView& view, WorkerId worker) {
+  if (view.state() == v1::JOB_STATE_INITIALISING && WorkerId{view.initialiser()} == worker) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(

@@ -39,9 +39,9 @@ class TransferEngine final : public ViewListener,
       std::function<absl::StatusOr<std::shared_ptr<ParameterEndpoint>>(const v1::ServerInfo&)>;
 
   struct Options {
-    uint64_t worker = 0;  // the worker's incarnation; 0: a reader, which follows all attempts
-    const Clock* clock = nullptr;  // must outlive the engine
-    Executor* executor = nullptr;  // the same
+    WorkerId worker = WorkerId::kReader;  // a reader follows all attempts
+    const Clock* clock = nullptr;         // must outlive the engine
+    Executor* executor = nullptr;         // the same
     Connect connect;
     // A cut has been marked; must not block. May be null.
     std::function<void(const CutReport&)> report_cut;
@@ -176,7 +176,7 @@ class TransferEngine final : public ViewListener,
   void CountOwnUpdate(const WireMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeRelease(const std::shared_ptr<Transfer>& transfer);
 
-  bool follows_attempts() const { return options_.worker == 0; }
+  bool follows_attempts() const { return options_.worker == WorkerId::kReader; }
 
   const Options options_;
   mutable Mutex mutex_;

@@ -77,7 +77,7 @@ void TransferEngine::Greet(const std::shared_ptr<Lane>& lane) {
   request.set_protocol_min(kProtocol);
   request.set_protocol_max(kProtocol);
   request.set_build(kBuild);
-  request.set_worker(options_.worker);
+  request.set_worker(static_cast<uint64_t>(options_.worker));
   endpoint->Hello(request, options_.clock->Now() + options_.rpc_timeout,
                   [self = shared_from_this(), lane](absl::StatusOr<v1::HelloReply> reply) {
                     self->TakeGreeting(lane, reply);
@@ -188,7 +188,7 @@ v1::RequestContext TransferEngine::ContextOf(const WireMessage& message) const {
   context.set_attempt(view.attempt());
   context.set_generation(view.generation());
   context.set_shard_map_version(view.shard_map().version());
-  context.set_worker(options_.worker);
+  context.set_worker(static_cast<uint64_t>(options_.worker));
   context.set_server_incarnation(message.lane->server.incarnation());
   return context;
 }

@@ -48,8 +48,9 @@ bool BarrierTable::Enter(const v1::BarrierRequest& request, absl::Time deadline,
   const auto [entry, first] = open_.try_emplace(request.name());
   Barrier& barrier = entry->second;
   barrier.step = first ? request.step() : std::min(barrier.step, request.step());
-  barrier.entered.try_emplace(request.worker(), request.values().begin(), request.values().end());
-  barrier.calls.push_back({request.worker(), deadline, std::move(done)});
+  const WorkerId worker{request.worker()};
+  barrier.entered.try_emplace(worker, request.values().begin(), request.values().end());
+  barrier.calls.push_back({worker, deadline, std::move(done)});
   return CompleteIfFull(request.name(), roster, turn);
 }
 
@@ -118,7 +119,7 @@ void BarrierTable::Clear(const absl::Status& why, Turn& turn) {
   complete_.clear();
 }
 
-bool BarrierTable::IsWaiting(uint64_t worker) const {
+bool BarrierTable::IsWaiting(WorkerId worker) const {
   for (const auto& [name, barrier] : open_) {
     for (const Call& call : barrier.calls) {
       if (call.worker == worker) return true;

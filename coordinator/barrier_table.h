@@ -43,16 +43,16 @@ class BarrierTable {
   void Expire(const Roster& roster, Turn& turn);
   // A new attempt, or the end: all calls end in `why`, results are forgotten.
   void Clear(const absl::Status& why, Turn& turn);
-  bool IsWaiting(uint64_t worker) const;
+  bool IsWaiting(WorkerId worker) const;
 
  private:
   struct Call {
-    uint64_t worker = 0;
+    WorkerId worker{};
     absl::Time deadline;
     Done done;
   };
   struct Barrier {
-    std::map<uint64_t, std::map<std::string, double>> entered;  // by worker: its values
+    std::map<WorkerId, std::map<std::string, double>> entered;  // by worker: its values
     std::vector<Call> calls;
     uint64_t step = 0;  // BarrierRequest.step, the lowest that came; 0: counts all members
   };

@@ -72,7 +72,7 @@ std::string CheckpointSaver::Describe() const {
       return "the coordinator's disk";
     case Phase::kCutting: {
       std::vector<std::string> missing;
-      for (const uint64_t worker : unmarked_) missing.push_back(job_.roster().Describe(worker));
+      for (const WorkerId worker : unmarked_) missing.push_back(job_.roster().Describe(worker));
       return missing.empty() ? "a step boundary"
                              : absl::StrCat("marks of ", absl::StrJoin(missing, ", "));
     }
@@ -214,16 +214,17 @@ void CheckpointSaver::CutAtStep(Turn& turn) {
 void CheckpointSaver::AskForMarks(Turn& turn) {
   job_.ChangeView().set_cut(cut_);
   marks_deadline_ = turn.now() + kMarkTime;
-  for (const v1::Member& member : job_.view().members()) unmarked_.insert(member.worker());
+  for (const v1::Member& member : job_.view().members())
+    unmarked_.insert(WorkerId{member.worker()});
   if (job_.ranges() != nullptr) job_.ranges()->Freeze();
   if (unmarked_.empty()) OnMarked(turn);
 }
 
 void CheckpointSaver::ReportCut(const v1::ReportCutRequest& request, Turn& turn) {
   if (phase_ != Phase::kCutting || request.cut() != cut_) return;
-  if (unmarked_.erase(request.worker()) == 0) return;
+  if (unmarked_.erase(WorkerId{request.worker()}) == 0) return;
   marks_.insert(marks_.end(), request.marks().begin(), request.marks().end());
-  uint64_t& consumed = consumed_[job_.HolderOf(request.worker())];
+  uint64_t& consumed = consumed_[job_.HolderOf(WorkerId{request.worker()})];
   consumed = std::max(consumed, request.consumed());
   if (unmarked_.empty()) OnMarked(turn);
 }

@@ -13,6 +13,7 @@
 #include "coordinator/checkpoint_waiters.h"
 #include "coordinator/step_change.h"
 #include "coordinator/turn.h"
+#include "rpc/worker_id.h"
 #include "weir/v1/coordinator.pb.h"
 
 namespace weir {
@@ -90,7 +91,7 @@ class CheckpointSaver {
   bool waiting_for_change_ = false;  // a join is under way; the cut comes after it
   uint64_t cut_ = 0;
   absl::Time marks_deadline_;
-  std::set<uint64_t> unmarked_;  // workers
+  std::set<WorkerId> unmarked_;
   std::vector<v1::CutMark> marks_;
   std::map<uint64_t, uint64_t> consumed_;
   CheckpointWaiters waiters_;

@@ -149,10 +149,10 @@ void CoordinatedJob::Finish(Turn& turn) {
 }
 
 absl::Status CoordinatedJob::Heartbeat(const v1::HeartbeatRequest& request, const Turn& turn) {
-  return roster_.Heartbeat(request.incarnation(), request.step(), turn.now());
+  return roster_.Heartbeat(WorkerId{request.incarnation()}, request.step(), turn.now());
 }
 
-absl::Status CoordinatedJob::CheckWorkersLive(uint64_t newcomer, const Turn& turn) {
+absl::Status CoordinatedJob::CheckWorkersLive(WorkerId newcomer, const Turn& turn) {
   return roster_.CheckAllLive(newcomer, turn.now());
 }
 
@@ -205,8 +205,8 @@ uint64_t CoordinatedJob::StepsDone() const {
          StepsOver(view_.resume().examples(), spec());
 }
 
-uint64_t CoordinatedJob::HolderOf(uint64_t worker) const {
-  return HasSyncGroups(spec()) ? SyncGroupOf(view_, worker) : worker;
+uint64_t CoordinatedJob::HolderOf(WorkerId worker) const {
+  return HasSyncGroups(spec()) ? SyncGroupOf(view_, worker) : static_cast<uint64_t>(worker);
 }
 
 // A worker's step is the one after its newest push, so who is further than others allow waits.
@@ -235,7 +235,7 @@ v1::JobStatus CoordinatedJob::Status(absl::Time now) const {
   for (const Roster::Worker* member : roster_.Members()) {
     v1::WorkerStatus& worker = *status.add_workers();
     worker.set_rank(member->rank);
-    worker.set_worker(member->id);
+    worker.set_worker(static_cast<uint64_t>(member->id));
     worker.set_host(member->host);
     *worker.mutable_progress() = member->progress;
     worker.mutable_progress()->set_step(std::max(member->step, member->progress.step()));

@@ -78,9 +78,9 @@ class CoordinatedJob {
   uint64_t finished_unix_ms() const { return finished_unix_ms_; }
   // No worker is left.
   bool abandoned() const { return roster_.empty(); }
-  bool HasWorker(uint64_t worker) const { return roster_.Find(worker) != nullptr; }
+  bool HasWorker(WorkerId worker) const { return roster_.Find(worker) != nullptr; }
   // Errors: Unavailable - one of its workers may be dead: Roster::CheckAllLive.
-  absl::Status CheckWorkersLive(uint64_t newcomer, const Turn& turn);
+  absl::Status CheckWorkersLive(WorkerId newcomer, const Turn& turn);
   // Of a run that has ended. Errors: FailedPrecondition - it has something that a fresh run would
   // push out; names what to say to go on from it or to begin anew.
   absl::Status CheckMayBeForgotten() const;
@@ -105,7 +105,7 @@ class CoordinatedJob {
   void KeepRanges() { ranges_changed_ = true; }
   uint64_t NextCut();
   // Whose ranges of data the worker uses: its own, or its sync group's.
-  uint64_t HolderOf(uint64_t worker) const;
+  uint64_t HolderOf(WorkerId worker) const;
   // JobStatus.step and .examples.
   uint64_t StepsDone() const;
   uint64_t ExamplesDone() const;
@@ -131,11 +131,11 @@ class CoordinatedJob {
 
  private:
   absl::Status CheckAttempt(uint64_t attempt) const;
-  void TakeReport(uint64_t worker, const v1::Progress& progress, const Turn& turn);
+  void TakeReport(WorkerId worker, const v1::Progress& progress, const Turn& turn);
   void KeepProgress(const Turn& turn);
   // Members.
-  void AddMember(uint64_t worker, uint64_t first_step, uint32_t sync_group = 0);
-  void RemoveWorker(uint64_t worker, const std::string& why, bool finished, Turn& turn);
+  void AddMember(WorkerId worker, uint64_t first_step, uint32_t sync_group = 0);
+  void RemoveWorker(WorkerId worker, const std::string& why, bool finished, Turn& turn);
   void AfterDeparture(const std::string& why, Turn& turn);
   void ElectInitialiser();
   void AdmitJoining(Turn& turn);
@@ -143,10 +143,10 @@ class CoordinatedJob {
   static constexpr uint64_t kStopNotSettled = ~uint64_t{0};
   void SettleStop(Turn& turn);
   void OnStopSettled(const StepChange::Result& result, Turn& turn);
-  absl::optional<uint32_t> BeginSyncGroups(std::vector<uint64_t>& joining);
+  absl::optional<uint32_t> BeginSyncGroups(std::vector<WorkerId>& joining);
   uint64_t HighestStep(uint32_t sync_group) const;
-  v1::JobView ViewWith(const std::vector<uint64_t>& joining, const MemberPlace& place);
-  void OnAdmitted(const std::vector<uint64_t>& joining, const MemberPlace& place,
+  v1::JobView ViewWith(const std::vector<WorkerId>& joining, const MemberPlace& place);
+  void OnAdmitted(const std::vector<WorkerId>& joining, const MemberPlace& place,
                   const StepChange::Result& result, Turn& turn);
   void EndLeases(Turn& turn);
   void TickOrphan(Turn& turn);

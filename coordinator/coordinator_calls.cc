@@ -143,12 +143,12 @@ absl::StatusOr<CoordinatedJob*> Coordinator::FindOrStart(const v1::RegisterReque
                                                          Turn& turn) {
   const v1::JobSpec& spec = request.spec();
   if (CoordinatedJob* live = Live(spec.name()); live != nullptr) {
-    if (live->HasWorker(request.worker())) return live;
+    if (live->HasWorker(WorkerId{request.worker()})) return live;
     const auto difference = FirstDifference(JobOf(live->spec()), JobOf(spec));
     if (difference && !spec.replace()) return LiveWithOtherSpec(*live, *difference);
     if (!difference && !BeginsAnew(*live, spec)) return live;
     if (!live->abandoned()) {
-      WEIR_RETURN_IF_ERROR(live->CheckWorkersLive(request.worker(), turn));
+      WEIR_RETURN_IF_ERROR(live->CheckWorkersLive(WorkerId{request.worker()}, turn));
       if (!difference && AskAlike(live->spec(), spec)) return live;
       return StillRuns(*live);
     }

@@ -40,14 +40,14 @@ absl::Status CheckBarrier(const v1::BarrierRequest& request) {
 
 void CoordinatedJob::Barrier(const v1::BarrierRequest& request, absl::Time deadline,
                              BarrierTable::Done done, Turn& turn) {
-  absl::Status status = roster_.Check(request.worker());
+  absl::Status status = roster_.Check(WorkerId{request.worker()});
   if (status.ok()) status = CheckAttempt(request.attempt());
   if (status.ok()) status = CheckBarrier(request);
   if (!status.ok()) {
     AnswerLater<v1::BarrierReply>(turn, std::move(done), status);
     return;
   }
-  roster_.Touch(request.worker(), turn.now());
+  roster_.Touch(WorkerId{request.worker()}, turn.now());
   if (barriers_.Enter(request, deadline, std::move(done), roster_, turn)) {
     for (const Roster::Worker* member : roster_.Members()) roster_.Touch(member->id, turn.now());
     Keep();
@@ -56,7 +56,7 @@ void CoordinatedJob::Barrier(const v1::BarrierRequest& request, absl::Time deadl
 
 absl::StatusOr<v1::TakeRangesReply> CoordinatedJob::TakeRanges(const v1::TakeRangesRequest& request,
                                                                Turn& turn) {
-  WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
+  WEIR_RETURN_IF_ERROR(roster_.Check(WorkerId{request.worker()}));
   WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
   if (!ranges_) {
     return absl::FailedPreconditionError(
@@ -66,7 +66,7 @@ absl::StatusOr<v1::TakeRangesReply> CoordinatedJob::TakeRanges(const v1::TakeRan
   if (view_.state() != v1::JOB_STATE_RUNNING) {
     return absl::UnavailableError(absl::StrCat("the job does not run yet: ", view_.message()));
   }
-  const uint64_t holder = HolderOf(request.worker());
+  const uint64_t holder = HolderOf(WorkerId{request.worker()});
   double rate = 0;
   for (const Roster::Worker* member : roster_.Members()) {
     if (HolderOf(member->id) == holder) rate += member->progress.samples_per_second();
@@ -74,7 +74,7 @@ absl::StatusOr<v1::TakeRangesReply> CoordinatedJob::TakeRanges(const v1::TakeRan
   const auto ahead = static_cast<uint64_t>(std::max(0.0, std::min(rate, 1e12)) * kSecondsAhead);
   const uint64_t held = ranges_->HeldExamples(holder);
   const uint64_t wanted = std::max(request.examples(), ahead - std::min(ahead, held));
-  roster_.Touch(request.worker(), turn.now());
+  roster_.Touch(WorkerId{request.worker()}, turn.now());
   KeepRanges();
   v1::TakeRangesRequest of_holder = request;
   of_holder.set_worker(holder);
@@ -84,17 +84,17 @@ absl::StatusOr<v1::TakeRangesReply> CoordinatedJob::TakeRanges(const v1::TakeRan
 
 absl::Status CoordinatedJob::ReportProgress(const v1::ReportProgressRequest& request,
                                             const Turn& turn) {
-  WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
+  WEIR_RETURN_IF_ERROR(roster_.Check(WorkerId{request.worker()}));
   WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
-  TakeReport(request.worker(), request.progress(), turn);
+  TakeReport(WorkerId{request.worker()}, request.progress(), turn);
   return absl::OkStatus();
 }
 
-void CoordinatedJob::TakeReport(uint64_t worker, const v1::Progress& progress, const Turn& turn) {
+void CoordinatedJob::TakeReport(WorkerId worker, const v1::Progress& progress, const Turn& turn) {
   roster_.Report(worker, progress, turn.now());
   // Kept with the next change: after a restart a few ranges may be trained twice.
   // (A member of a sync group tells of its own share; what the group has done comes with Take.)
-  if (ranges_ && !HasSyncGroups(spec())) ranges_->Consume(worker, progress.examples());
+  if (ranges_ && !HasSyncGroups(spec())) ranges_->Consume(HolderOf(worker), progress.examples());
 }
 
 // Reports are not written each, but a coordinator that is restarted knows about how far the job is.
@@ -106,7 +106,7 @@ void CoordinatedJob::KeepProgress(const Turn& turn) {
 }
 
 absl::Status CoordinatedJob::ReportCut(const v1::ReportCutRequest& request, Turn& turn) {
-  WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
+  WEIR_RETURN_IF_ERROR(roster_.Check(WorkerId{request.worker()}));
   WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
   saver_.ReportCut(request, turn);
   return absl::OkStatus();

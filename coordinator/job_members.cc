@@ -16,10 +16,10 @@ namespace weir {
 
 namespace {
 
-void InsertMember(v1::JobView& view, uint32_t rank, uint64_t worker, const MemberPlace& place) {
+void InsertMember(v1::JobView& view, uint32_t rank, WorkerId worker, const MemberPlace& place) {
   v1::Member& member = *view.add_members();
   member.set_rank(rank);
-  member.set_worker(worker);
+  member.set_worker(static_cast<uint64_t>(worker));
   member.set_first_step(place.first_step);
   member.set_sync_group(place.sync_group);
   std::sort(view.mutable_members()->begin(), view.mutable_members()->end(),
@@ -30,7 +30,7 @@ void InsertMember(v1::JobView& view, uint32_t rank, uint64_t worker, const Membe
 
 absl::StatusOr<v1::RegisterReply> CoordinatedJob::Register(const v1::RegisterRequest& request,
                                                            Turn& turn) {
-  const bool known = roster_.Find(request.worker()) != nullptr;
+  const bool known = roster_.Find(WorkerId{request.worker()}) != nullptr;
   if (view_.stop() && !known) {
     const std::string stopping = absl::StrCat("job '", name(), "' is being stopped");
     // Saved: then it has ended, and can be resumed.
@@ -38,8 +38,9 @@ absl::StatusOr<v1::RegisterReply> CoordinatedJob::Register(const v1::RegisterReq
                            : absl::FailedPreconditionError(stopping);
   }
   const uint64_t slowest = roster_.lowest_step();  // of those before it
-  WEIR_ASSIGN_OR_RETURN(const uint32_t rank, roster_.Add(request.worker(), request.wanted_rank(),
-                                                         request.host(), turn.now()));
+  WEIR_ASSIGN_OR_RETURN(
+      const uint32_t rank,
+      roster_.Add(WorkerId{request.worker()}, request.wanted_rank(), request.host(), turn.now()));
   v1::RegisterReply reply;
   reply.set_run_id(run_id());
   reply.set_rank(rank);
@@ -54,19 +55,19 @@ absl::StatusOr<v1::RegisterReply> CoordinatedJob::Register(const v1::RegisterReq
   Keep();
   const bool in_steps = IsSync(spec()) || HasSyncGroups(spec());
   if (view_.state() == v1::JOB_STATE_RUNNING && in_steps) {
-    roster_.SetJoining(request.worker());
+    roster_.SetJoining(WorkerId{request.worker()});
     AdmitJoining(turn);
     return reply;
   }
   // Where it counts who is ahead of whom, a newcomer is not behind all others.
   const bool bounded = spec().regime().kind() == v1::REGIME_BOUNDED_STALENESS;
-  AddMember(request.worker(), std::max(view_.resume().step(), bounded ? slowest : 0));
+  AddMember(WorkerId{request.worker()}, std::max(view_.resume().step(), bounded ? slowest : 0));
   if (view_.state() == v1::JOB_STATE_INITIALISING) ElectInitialiser();
   if (view_.state() == v1::JOB_STATE_WAITING) TryStart(turn);
   return reply;
 }
 
-void CoordinatedJob::AddMember(uint64_t worker, uint64_t first_step, uint32_t sync_group) {
+void CoordinatedJob::AddMember(WorkerId worker, uint64_t first_step, uint32_t sync_group) {
   const Roster::Worker* found = roster_.Find(worker);
   if (found == nullptr) return;
   roster_.Admit(worker, first_step);
@@ -82,7 +83,7 @@ void CoordinatedJob::AddMember(uint64_t worker, uint64_t first_step, uint32_t sy
 // old members know of it: they divide the data by the view that they have. So it is
 // within a sync group.
 void CoordinatedJob::AdmitJoining(Turn& turn) {
-  std::vector<uint64_t> joining = roster_.Joining();
+  std::vector<WorkerId> joining = roster_.Joining();
   if (joining.empty() || change_ != nullptr || saver_.cutting() || turn.now() < admit_at_ ||
       view_.stop() || view_.state() != v1::JOB_STATE_RUNNING) {
     return;
@@ -115,7 +116,7 @@ void CoordinatedJob::AdmitJoining(Turn& turn) {
 
 // Where all groups are full, newcomers begin one of their own at once, as nobody is in step with
 // them yet. Leaves those in `joining` that have to wait for the boundary of the group it returns.
-absl::optional<uint32_t> CoordinatedJob::BeginSyncGroups(std::vector<uint64_t>& joining) {
+absl::optional<uint32_t> CoordinatedJob::BeginSyncGroups(std::vector<WorkerId>& joining) {
   while (!joining.empty()) {
     const absl::optional<uint32_t> with_room = GroupWithRoom(view_);
     if (with_room) return with_room;
@@ -130,40 +131,40 @@ uint64_t CoordinatedJob::HighestStep(uint32_t sync_group) const {
   if (!HasSyncGroups(spec())) return roster_.highest_step();
   uint64_t highest = view_.resume().step();
   for (const v1::Member& member : view_.members()) {
-    const Roster::Worker* worker = roster_.Find(member.worker());
+    const Roster::Worker* worker = roster_.Find(WorkerId{member.worker()});
     if (member.sync_group() != sync_group || worker == nullptr) continue;
     highest = std::max(highest, Roster::StepOf(*worker));
   }
   return highest;
 }
 
-v1::JobView CoordinatedJob::ViewWith(const std::vector<uint64_t>& joining,
+v1::JobView CoordinatedJob::ViewWith(const std::vector<WorkerId>& joining,
                                      const MemberPlace& place) {
   admitting_version_ = last_version_ = std::max(last_version_, view_.version()) + 1;
   admitting_generation_ = last_generation_ = std::max(last_generation_, view_.generation()) + 1;
   v1::JobView view = view_;
   view.set_version(admitting_version_);
   view.set_generation(admitting_generation_);
-  for (const uint64_t id : joining) {
+  for (const WorkerId id : joining) {
     const Roster::Worker* worker = roster_.Find(id);
     if (worker != nullptr) InsertMember(view, worker->rank, id, place);
   }
   return view;
 }
 
-void CoordinatedJob::OnAdmitted(const std::vector<uint64_t>& joining, const MemberPlace& place,
+void CoordinatedJob::OnAdmitted(const std::vector<WorkerId>& joining, const MemberPlace& place,
                                 const StepChange::Result& result, Turn& turn) {
   // A view that was published meanwhile is newer, and without the newcomers.
   const bool undisturbed = last_version_ == admitting_version_ &&
                            std::all_of(joining.begin(), joining.end(),
-                                       [&](uint64_t id) { return roster_.Find(id) != nullptr; });
+                                       [&](WorkerId id) { return roster_.Find(id) != nullptr; });
   if (result.status.ok() && undisturbed) {
-    for (const uint64_t id : joining) {
+    for (const WorkerId id : joining) {
       roster_.Admit(id, place.first_step);
       InsertMember(ChangeView(), roster_.Find(id)->rank, id, place);
       roster_.Touch(id, turn.now());
-      LogLater(turn, spdlog::level::info, "worker joins job={} worker={:016x} step={}", name(), id,
-               result.step);
+      LogLater(turn, spdlog::level::info, "worker joins job={} worker={:016x} step={}", name(),
+               static_cast<uint64_t>(id), result.step);
     }
     view_.set_generation(admitting_generation_);
     view_.clear_message();
@@ -184,24 +185,24 @@ void CoordinatedJob::OnAdmitted(const std::vector<uint64_t>& joining, const Memb
 }
 
 absl::Status CoordinatedJob::Leave(const v1::LeaveRequest& request, Turn& turn) {
-  if (roster_.Find(request.worker()) == nullptr) {
-    const absl::Status status = roster_.Check(request.worker());
+  if (roster_.Find(WorkerId{request.worker()}) == nullptr) {
+    const absl::Status status = roster_.Check(WorkerId{request.worker()});
     return absl::IsNotFound(status) ? status : absl::OkStatus();
   }
   if (request.has_progress() && request.attempt() == view_.attempt()) {
-    TakeReport(request.worker(), request.progress(), turn);
+    TakeReport(WorkerId{request.worker()}, request.progress(), turn);
   }
   const std::string why =
       request.finished() ? "it has finished" : absl::StrCat("it has given up: ", request.reason());
-  RemoveWorker(request.worker(), why, request.finished(), turn);
+  RemoveWorker(WorkerId{request.worker()}, why, request.finished(), turn);
   AfterDeparture(why, turn);
   return absl::OkStatus();
 }
 
-void CoordinatedJob::RemoveWorker(uint64_t worker, const std::string& why, bool finished,
+void CoordinatedJob::RemoveWorker(WorkerId worker, const std::string& why, bool finished,
                                   Turn& turn) {
   LogLater(turn, spdlog::level::info, "worker goes job={} {} worker={:016x}: {}", name(),
-           roster_.Describe(worker), worker, why);
+           roster_.Describe(worker), static_cast<uint64_t>(worker), why);
   any_finished_ |= finished;
   // What a sync group holds stays with those who are left of it.
   if (ranges_ &&
@@ -213,7 +214,7 @@ void CoordinatedJob::RemoveWorker(uint64_t worker, const std::string& why, bool 
   auto* members = view.mutable_members();
   members->erase(
       std::remove_if(members->begin(), members->end(),
-                     [&](const v1::Member& member) { return member.worker() == worker; }),
+                     [&](const v1::Member& member) { return WorkerId{member.worker()} == worker; }),
       members->end());
   last_generation_ = std::max(last_generation_, view.generation()) + 1;
   view.set_generation(last_generation_);
@@ -225,7 +226,7 @@ void CoordinatedJob::AfterDeparture(const std::string& why, Turn& turn) {
   Keep();
   if (!live()) return;
   if (view_.stop() && roster_.Members().empty()) {
-    for (const uint64_t worker : roster_.Joining()) RemoveWorker(worker, why, false, turn);
+    for (const WorkerId worker : roster_.Joining()) RemoveWorker(worker, why, false, turn);
   }
   if (!roster_.empty()) {
     if (view_.state() == v1::JOB_STATE_INITIALISING) ElectInitialiser();
@@ -253,14 +254,14 @@ void CoordinatedJob::ElectInitialiser() {
   const uint64_t lowest = view_.members().empty() ? 0 : view_.members(0).worker();
   if (view_.initialiser() == lowest && lowest != 0) return;
   ChangeView().set_initialiser(lowest);
-  view_.set_message(lowest == 0
-                        ? "waits for a worker that assigns the initial values"
-                        : absl::StrCat(roster_.Describe(lowest), " assigns the initial values"));
+  view_.set_message(lowest == 0 ? "waits for a worker that assigns the initial values"
+                                : absl::StrCat(roster_.Describe(WorkerId{lowest}),
+                                               " assigns the initial values"));
 }
 
 void CoordinatedJob::EndLeases(Turn& turn) {
   std::string why;
-  for (const uint64_t worker : roster_.Expired(turn.now())) {
+  for (const WorkerId worker : roster_.Expired(turn.now())) {
     why = absl::StrCat(roster_.Describe(worker), ": its lease of ",
                        absl::FormatDuration(context_.lease), " ended without a heartbeat");
     RemoveWorker(worker, why, false, turn);
@@ -269,7 +270,7 @@ void CoordinatedJob::EndLeases(Turn& turn) {
   const bool steps_tell =
       spec().step_timeout_ms() > 0 || roster_.highest_step() > view_.resume().step();
   if (view_.state() == v1::JOB_STATE_RUNNING && steps_tell) {
-    for (const uint64_t worker : roster_.Stuck(turn.now(), StepTimeout(spec()))) {
+    for (const WorkerId worker : roster_.Stuck(turn.now(), StepTimeout(spec()))) {
       if (barriers_.IsWaiting(worker)) continue;
       why = absl::StrCat(roster_.Describe(worker), ": no progress for ",
                          absl::FormatDuration(StepTimeout(spec())));

@@ -16,7 +16,7 @@
 
 namespace weir {
 absl::Status CoordinatedJob::Declare(const v1::DeclareRequest& request, Turn& turn) {
-  WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
+  WEIR_RETURN_IF_ERROR(roster_.Check(WorkerId{request.worker()}));
   const v1::Declaration& declaration = request.declaration();
   if (view_.declaration().ByteSizeLong() > 0) {
     const auto difference = FirstDifference(view_.declaration(), declaration);
@@ -151,7 +151,7 @@ void CoordinatedJob::BeginAttempt(const SharedManifest& source, Turn& turn) {
   resume.set_lost_steps(lost_before + undone_from_ - std::min(undone_from_, resume.step()));
   undone_from_ = 0;
   roster_.StartAttempt(resume.step(), view_.attempt() > 1, turn.now());
-  for (const uint64_t joining : roster_.Joining()) AddMember(joining, resume.step());
+  for (const WorkerId joining : roster_.Joining()) AddMember(joining, resume.step());
   for (v1::Member& member : *view_.mutable_members()) member.set_first_step(resume.step());
   if (HasSyncGroups(spec())) next_sync_group_ = AssignSyncGroups(view_);
   StartRanges(source.get());
@@ -225,7 +225,7 @@ std::vector<v1::ServerInfo> CoordinatedJob::Holders() const {
 
 absl::Status CoordinatedJob::ReportInitialised(const v1::ReportInitialisedRequest& request,
                                                Turn& turn) {
-  WEIR_RETURN_IF_ERROR(roster_.Check(request.worker()));
+  WEIR_RETURN_IF_ERROR(roster_.Check(WorkerId{request.worker()}));
   WEIR_RETURN_IF_ERROR(CheckAttempt(request.attempt()));
   if (view_.state() == v1::JOB_STATE_RUNNING) return absl::OkStatus();
   if (view_.state() != v1::JOB_STATE_INITIALISING || view_.initialiser() != request.worker()) {

@@ -18,24 +18,24 @@ constexpr int kForgetAfter = 10;  // leases: a newcomer that has not asked for s
 
 void Roster::Load(const v1::JobRecord& record, absl::Time now) {
   for (const v1::WorkerRecord& worker : record.workers()) {
-    workers_[worker.worker()] = {.id = worker.worker(),
-                                 .rank = worker.rank(),
-                                 .host = worker.host(),
-                                 .joining = worker.joining(),
-                                 .last_heard = now,
-                                 .lease_end = now + options_.lease,
-                                 .progressed = now,
-                                 .step = worker.step(),
-                                 .resumed = worker.resumed(),
-                                 .progress = worker.progress()};
+    workers_[WorkerId{worker.worker()}] = {.id = WorkerId{worker.worker()},
+                                           .rank = worker.rank(),
+                                           .host = worker.host(),
+                                           .joining = worker.joining(),
+                                           .last_heard = now,
+                                           .lease_end = now + options_.lease,
+                                           .progressed = now,
+                                           .step = worker.step(),
+                                           .resumed = worker.resumed(),
+                                           .progress = worker.progress()};
   }
   for (const v1::Member& member : record.view().members()) {
-    const auto found = workers_.find(member.worker());
+    const auto found = workers_.find(WorkerId{member.worker()});
     if (found != workers_.end()) found->second.first_step = member.first_step();
   }
   for (const v1::DepartedRecord& departed : record.departed()) {
-    departed_[departed.worker()] = departed.why();
-    departed_order_.push_back(departed.worker());
+    departed_[WorkerId{departed.worker()}] = departed.why();
+    departed_order_.push_back(WorkerId{departed.worker()});
   }
   highest_step_ = std::max(record.highest_step(), record.view().resume().step());
   departed_examples_ = record.departed_examples();
@@ -45,7 +45,7 @@ void Roster::Load(const v1::JobRecord& record, absl::Time now) {
 void Roster::Save(v1::JobRecord& record) const {
   for (const auto& [id, worker] : workers_) {
     v1::WorkerRecord& saved = *record.add_workers();
-    saved.set_worker(id);
+    saved.set_worker(static_cast<uint64_t>(id));
     saved.set_rank(worker.rank);
     saved.set_host(worker.host);
     saved.set_joining(worker.joining);
@@ -53,9 +53,9 @@ void Roster::Save(v1::JobRecord& record) const {
     saved.set_resumed(worker.resumed);
     *saved.mutable_progress() = worker.progress;
   }
-  for (const uint64_t id : departed_order_) {
+  for (const WorkerId id : departed_order_) {
     v1::DepartedRecord& saved = *record.add_departed();
-    saved.set_worker(id);
+    saved.set_worker(static_cast<uint64_t>(id));
     saved.set_why(departed_.at(id));
   }
   record.set_highest_step(highest_step_);
@@ -63,7 +63,7 @@ void Roster::Save(v1::JobRecord& record) const {
   record.set_departed_late_pushes(departed_late_pushes_);
 }
 
-absl::Time Roster::FirstAsked(uint64_t newcomer, absl::Time now) {
+absl::Time Roster::FirstAsked(WorkerId newcomer, absl::Time now) {
   for (auto asked = asked_.begin(); asked != asked_.end();) {
     const bool forgotten = now - asked->second > kForgetAfter * options_.lease;
     asked = forgotten ? asked_.erase(asked) : std::next(asked);
@@ -77,7 +77,7 @@ absl::Status Roster::MayBeDead(const Worker& holder, absl::Time now) const {
       "; its rank is free when its lease ends, in ", absl::FormatDuration(holder.lease_end - now)));
 }
 
-absl::Status Roster::CheckAllLive(uint64_t newcomer, absl::Time now) {
+absl::Status Roster::CheckAllLive(WorkerId newcomer, absl::Time now) {
   const absl::Time since = FirstAsked(newcomer, now);
   for (const auto& [id, worker] : workers_) {
     if (worker.last_heard <= since) return MayBeDead(worker, now);
@@ -114,7 +114,7 @@ absl::StatusOr<uint32_t> Roster::ChooseRank(int32_t wanted_rank, absl::Time sinc
       absl::StrCat("the job has all of its ", options_.ranks, " workers"));
 }
 
-absl::StatusOr<uint32_t> Roster::Add(uint64_t worker, int32_t wanted_rank, const std::string& host,
+absl::StatusOr<uint32_t> Roster::Add(WorkerId worker, int32_t wanted_rank, const std::string& host,
                                      absl::Time now) {
   const auto known = workers_.find(worker);
   if (known != workers_.end()) {
@@ -142,7 +142,7 @@ void Roster::Advance(Worker& worker, uint64_t step, absl::Time now) {
   highest_step_ = std::max(highest_step_, step);
 }
 
-absl::Status Roster::Heartbeat(uint64_t worker, uint64_t step, absl::Time now) {
+absl::Status Roster::Heartbeat(WorkerId worker, uint64_t step, absl::Time now) {
   WEIR_RETURN_IF_ERROR(Check(worker));
   Worker& found = workers_[worker];
   found.last_heard = now;
@@ -151,7 +151,7 @@ absl::Status Roster::Heartbeat(uint64_t worker, uint64_t step, absl::Time now) {
   return absl::OkStatus();
 }
 
-void Roster::Report(uint64_t worker, const v1::Progress& progress, absl::Time now) {
+void Roster::Report(WorkerId worker, const v1::Progress& progress, absl::Time now) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;
   // Reports may overtake one another.
@@ -161,12 +161,12 @@ void Roster::Report(uint64_t worker, const v1::Progress& progress, absl::Time no
   Advance(found->second, progress.step(), now);
 }
 
-void Roster::Touch(uint64_t worker, absl::Time now) {
+void Roster::Touch(WorkerId worker, absl::Time now) {
   const auto found = workers_.find(worker);
   if (found != workers_.end()) found->second.progressed = now;
 }
 
-void Roster::Remove(uint64_t worker, const std::string& why) {
+void Roster::Remove(WorkerId worker, const std::string& why) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;
   departed_examples_ += found->second.progress.examples();
@@ -186,12 +186,12 @@ void Roster::Extend(absl::Duration deaf) {
   }
 }
 
-void Roster::SetJoining(uint64_t worker) {
+void Roster::SetJoining(WorkerId worker) {
   const auto found = workers_.find(worker);
   if (found != workers_.end()) found->second.joining = true;
 }
 
-void Roster::Admit(uint64_t worker, uint64_t first_step) {
+void Roster::Admit(WorkerId worker, uint64_t first_step) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;
   found->second.joining = false;
@@ -211,15 +211,16 @@ void Roster::StartAttempt(uint64_t step, bool rollback, absl::Time now) {
   }
 }
 
-absl::Status Roster::Check(uint64_t worker) const {
+absl::Status Roster::Check(WorkerId worker) const {
   if (workers_.count(worker) > 0) return absl::OkStatus();
   const auto departed = departed_.find(worker);
   if (departed != departed_.end()) return NotAMember(worker, departed->second);
-  return absl::NotFoundError(absl::StrCat("worker ", absl::Hex(worker, absl::kZeroPad16),
-                                          " has not registered with this job"));
+  return absl::NotFoundError(
+      absl::StrCat("worker ", absl::Hex(static_cast<uint64_t>(worker), absl::kZeroPad16),
+                   " has not registered with this job"));
 }
 
-const Roster::Worker* Roster::Find(uint64_t worker) const {
+const Roster::Worker* Roster::Find(WorkerId worker) const {
   const auto found = workers_.find(worker);
   return found == workers_.end() ? nullptr : &found->second;
 }
@@ -244,32 +245,33 @@ std::vector<const Roster::Worker*> Roster::MembersAt(uint64_t step) const {
   return counted.empty() ? members : counted;
 }
 
-std::vector<uint64_t> Roster::Joining() const {
-  std::vector<uint64_t> joining;
+std::vector<WorkerId> Roster::Joining() const {
+  std::vector<WorkerId> joining;
   for (const auto& [id, worker] : workers_) {
     if (worker.joining) joining.push_back(id);
   }
   return joining;
 }
 
-std::string Roster::Describe(uint64_t worker) const {
+std::string Roster::Describe(WorkerId worker) const {
   const Worker* found = Find(worker);
-  if (found == nullptr) return absl::StrCat("worker ", absl::Hex(worker, absl::kZeroPad16));
+  if (found == nullptr)
+    return absl::StrCat("worker ", absl::Hex(static_cast<uint64_t>(worker), absl::kZeroPad16));
   return absl::StrCat("rank ", found->rank, " (", found->host, ")");
 }
 
-std::vector<uint64_t> Roster::Expired(absl::Time now) const {
-  std::vector<uint64_t> expired;
+std::vector<WorkerId> Roster::Expired(absl::Time now) const {
+  std::vector<WorkerId> expired;
   for (const auto& [id, worker] : workers_) {
     if (now >= worker.lease_end) expired.push_back(id);
   }
   return expired;
 }
 
-std::vector<uint64_t> Roster::Stuck(absl::Time now, absl::Duration timeout) const {
+std::vector<WorkerId> Roster::Stuck(absl::Time now, absl::Duration timeout) const {
   uint64_t furthest_behind = std::numeric_limits<uint64_t>::max();
   for (const Worker* worker : Members()) furthest_behind = std::min(furthest_behind, worker->step);
-  std::vector<uint64_t> stuck;
+  std::vector<WorkerId> stuck;
   for (const Worker* worker : Members()) {
     if (now - worker->progressed >= timeout && worker->step == furthest_behind) {
       stuck.push_back(worker->id);

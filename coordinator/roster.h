@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "rpc/worker_id.h"
 #include "weir/v1/coordinator.pb.h"
 #include "weir/v1/coordinator_state.pb.h"
 
@@ -25,7 +26,7 @@ struct MemberPlace {
 class Roster {
  public:
   struct Worker {
-    uint64_t id = 0;  // its incarnation
+    WorkerId id{};
     uint32_t rank = 0;
     std::string host;
     bool joining = false;     // registered, but no member before a step boundary
@@ -53,45 +54,45 @@ class Roster {
   // Errors: InvalidArgument - no such rank; FailedPrecondition - the rank is taken, or all are, by
   // holders who have been heard since this worker first asked; Unavailable - they are, but a holder
   // may be dead: try again; Aborted - this incarnation has left, or its lease had ended.
-  absl::StatusOr<uint32_t> Add(uint64_t worker, int32_t wanted_rank, const std::string& host,
+  absl::StatusOr<uint32_t> Add(WorkerId worker, int32_t wanted_rank, const std::string& host,
                                absl::Time now);
   // Whether every worker has been heard since `newcomer` first asked. Errors: Unavailable - one has
   // not, and may be dead; it lives or is gone when its lease ends.
-  absl::Status CheckAllLive(uint64_t newcomer, absl::Time now);
+  absl::Status CheckAllLive(WorkerId newcomer, absl::Time now);
   // Errors: NotFound; Aborted - as above.
-  absl::Status Heartbeat(uint64_t worker, uint64_t step, absl::Time now);
-  void Report(uint64_t worker, const v1::Progress& progress, absl::Time now);
+  absl::Status Heartbeat(WorkerId worker, uint64_t step, absl::Time now);
+  void Report(WorkerId worker, const v1::Progress& progress, absl::Time now);
   // Counts as progress though the step stays: the worker waits for others.
-  void Touch(uint64_t worker, absl::Time now);
-  void Remove(uint64_t worker, const std::string& why);
+  void Touch(WorkerId worker, absl::Time now);
+  void Remove(WorkerId worker, const std::string& why);
   // We were deaf for so long: that counts against nobody.
   void Extend(absl::Duration deaf);
-  void SetJoining(uint64_t worker);
+  void SetJoining(WorkerId worker);
   // A member from now on; also of one that is.
-  void Admit(uint64_t worker, uint64_t first_step);
+  void Admit(WorkerId worker, uint64_t first_step);
   // A new attempt begins at `step`. After a `rollback` the steps in heartbeats, which do not say of
   // which attempt they are, count for a worker from its first report on.
   void StartAttempt(uint64_t step, bool rollback, absl::Time now);
 
   // OK for a live worker.
   // Errors: NotFound; Aborted - it has left, or its lease had ended.
-  absl::Status Check(uint64_t worker) const;
-  const Worker* Find(uint64_t worker) const;
+  absl::Status Check(WorkerId worker) const;
+  const Worker* Find(WorkerId worker) const;
   // By rank; those that are no members yet left out.
   std::vector<const Worker*> Members() const;
   // Who comes to a barrier of those that have done `step` steps: the members whose first step is
   // before; all, where there is none such, or `step` is 0.
   std::vector<const Worker*> MembersAt(uint64_t step) const;
-  std::vector<uint64_t> Joining() const;
+  std::vector<WorkerId> Joining() const;
   bool empty() const { return workers_.empty(); }
   // "rank 1 (host-b)"
-  std::string Describe(uint64_t worker) const;
+  std::string Describe(WorkerId worker) const;
 
   // Whose lease is over.
-  std::vector<uint64_t> Expired(absl::Time now) const;
+  std::vector<WorkerId> Expired(absl::Time now) const;
   // Members that have made no step for `timeout`: of those, the ones furthest behind, for whom
   // the others may be waiting.
-  std::vector<uint64_t> Stuck(absl::Time now, absl::Duration timeout) const;
+  std::vector<WorkerId> Stuck(absl::Time now, absl::Duration timeout) const;
 
   uint64_t highest_step() const { return highest_step_; }
   // Of the members, the furthest behind; 0: there is none.
@@ -103,17 +104,17 @@ class Roster {
   uint64_t late_pushes() const;
 
  private:
-  absl::Time FirstAsked(uint64_t newcomer, absl::Time now);
+  absl::Time FirstAsked(WorkerId newcomer, absl::Time now);
   absl::Status MayBeDead(const Worker& holder, absl::Time now) const;
   absl::Status Taken(const Worker& holder, absl::Time since, absl::Time now) const;
   absl::StatusOr<uint32_t> ChooseRank(int32_t wanted_rank, absl::Time since, absl::Time now) const;
   void Advance(Worker& worker, uint64_t step, absl::Time now);
 
   const Options options_;
-  std::map<uint64_t, Worker> workers_;
-  std::map<uint64_t, std::string> departed_;  // why
-  std::vector<uint64_t> departed_order_;      // oldest first
-  std::map<uint64_t, absl::Time> asked_;      // newcomers without a place: since when
+  std::map<WorkerId, Worker> workers_;
+  std::map<WorkerId, std::string> departed_;  // why
+  std::vector<WorkerId> departed_order_;      // oldest first
+  std::map<WorkerId, absl::Time> asked_;      // newcomers without a place: since when
   uint64_t highest_step_ = 0;
   uint64_t departed_examples_ = 0;
   uint64_t departed_late_pushes_ = 0;

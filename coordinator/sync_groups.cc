@@ -56,9 +56,9 @@ absl::optional<uint32_t> GroupWithRoom(const v1::JobView& view) {
   return smallest;
 }
 
-uint32_t SyncGroupOf(const v1::JobView& view, uint64_t worker) {
+uint32_t SyncGroupOf(const v1::JobView& view, WorkerId worker) {
   for (const v1::Member& member : view.members()) {
-    if (member.worker() == worker) return member.sync_group();
+    if (WorkerId{member.worker()} == worker) return member.sync_group();
   }
   return 0;
 }
@@ -78,12 +78,12 @@ void AlignMarks(const v1::JobView& view, std::vector<v1::CutMark>& marks) {
   for (v1::CutMark& mark : marks) {
     if (mark.group() == 0) continue;
     if (mark.next_group_step() == 0) mark.set_next_group_step(FirstGroupStep(view, mark));
-    uint64_t& step = newest[{SyncGroupOf(view, mark.worker()), mark.group()}];
+    uint64_t& step = newest[{SyncGroupOf(view, WorkerId{mark.worker()}), mark.group()}];
     step = std::max(step, mark.next_group_step());
   }
   for (v1::CutMark& mark : marks) {
     if (mark.group() == 0) continue;
-    const uint64_t step = newest.at({SyncGroupOf(view, mark.worker()), mark.group()});
+    const uint64_t step = newest.at({SyncGroupOf(view, WorkerId{mark.worker()}), mark.group()});
     mark.set_last_sequence(mark.last_sequence() + step - mark.next_group_step());
     mark.set_next_group_step(step);
   }

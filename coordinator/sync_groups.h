@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "rpc/worker_id.h"
 #include "weir/v1/server_control.pb.h"
 #include "weir/v1/view.pb.h"
 
@@ -21,7 +22,7 @@ uint32_t AssignSyncGroups(v1::JobView& view);
 // The group with the fewest members, for one that joins; none where all are full.
 absl::optional<uint32_t> GroupWithRoom(const v1::JobView& view);
 // 0 where it is no member.
-uint32_t SyncGroupOf(const v1::JobView& view, uint64_t worker);
+uint32_t SyncGroupOf(const v1::JobView& view, WorkerId worker);
 uint32_t SizeOfSyncGroup(const v1::JobView& view, uint32_t sync_group);
 uint32_t NumSyncGroups(const v1::JobView& view);
 

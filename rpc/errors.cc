@@ -25,6 +25,10 @@ bool Is(const absl::Status& status, absl::StatusCode code, absl::string_view tag
   return status.code() == code && absl::StartsWith(status.message(), tag);
 }
 
+absl::Hex Text(WorkerId worker) {
+  return absl::Hex(static_cast<uint64_t>(worker), absl::kZeroPad16);
+}
+
 }  // namespace
 
 absl::Status StaleView(absl::string_view what, uint64_t have, uint64_t want) {
@@ -51,10 +55,9 @@ bool IsStaleIncarnation(const absl::Status& status) {
   return Is(status, absl::StatusCode::kAborted, kStaleIncarnation);
 }
 
-absl::Status NotAMember(uint64_t worker, absl::string_view why) {
-  return absl::AbortedError(absl::StrCat(kNotAMember, "worker ",
-                                         absl::Hex(worker, absl::kZeroPad16),
-                                         " is no member of the job: ", why));
+absl::Status NotAMember(WorkerId worker, absl::string_view why) {
+  return absl::AbortedError(
+      absl::StrCat(kNotAMember, "worker ", Text(worker), " is no member of the job: ", why));
 }
 bool IsNotAMember(const absl::Status& status) {
   return Is(status, absl::StatusCode::kAborted, kNotAMember);
@@ -91,11 +94,11 @@ absl::Status OutOfCredit(uint64_t in_flight_bytes, uint64_t credit_bytes) {
       "this worker has ", in_flight_bytes, " bytes in flight; its credit is ", credit_bytes));
 }
 
-absl::Status NotFinite(absl::string_view variable, uint64_t element, uint64_t worker,
+absl::Status NotFinite(absl::string_view variable, uint64_t element, WorkerId worker,
                        uint64_t step) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      kNotFinite, "the gradient of '", variable, "' is not finite at element ", element,
-      " (worker ", absl::Hex(worker, absl::kZeroPad16), ", step ", step, "); nothing was applied"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(kNotFinite, "the gradient of '", variable, "' is not finite at element ",
+                   element, " (worker ", Text(worker), ", step ", step, "); nothing was applied"));
 }
 bool IsNotFinite(const absl::Status& status) {
   return Is(status, absl::StatusCode::kInvalidArgument, kNotFinite);

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "rpc/worker_id.h"
 
 namespace weir {
 
@@ -24,7 +25,7 @@ absl::Status StaleIncarnation(absl::string_view server);
 bool IsStaleIncarnation(const absl::Status& status);
 
 // ABORTED: the coordinator ended this worker's lease, or it left; it must join anew.
-absl::Status NotAMember(uint64_t worker, absl::string_view why);
+absl::Status NotAMember(WorkerId worker, absl::string_view why);
 bool IsNotAMember(const absl::Status& status);
 
 // ABORTED: a member has left within the step: its collectives cannot be had. The step can be
@@ -45,7 +46,7 @@ absl::Status OutOfMemory(absl::string_view what, uint64_t needed_bytes, uint64_t
 absl::Status OutOfCredit(uint64_t in_flight_bytes, uint64_t credit_bytes);
 
 // INVALID_ARGUMENT: a gradient with NaN or Inf; nothing was touched.
-absl::Status NotFinite(absl::string_view variable, uint64_t element, uint64_t worker,
+absl::Status NotFinite(absl::string_view variable, uint64_t element, WorkerId worker,
                        uint64_t step);
 bool IsNotFinite(const absl::Status& status);
 

@@ -62,7 +62,7 @@ absl::StatusOr<ChunkOutcome> Chunk::Contribute(const PushHeader& push, const Chu
     return outcome;
   }
   if (push.group_step != place.group_step || member == nullptr) {
-    return NotAMember(static_cast<uint64_t>(push.worker), "it left before its push had arrived");
+    return NotAMember(push.worker, "it left before its push had arrived");
   }
   place.step = push.step;
   place.rate_scale = push.rate_scale;

@@ -87,7 +87,7 @@ absl::Status CollectiveTable::CheckSender(const ReduceCall& call, uint64_t paylo
   if (needed > generation_) return ViewNotYetKnown("generation", generation_, needed);
   const MemberInfo* const member = members_->Find(call.worker);
   if (member == nullptr) {
-    return NotAMember(static_cast<uint64_t>(call.worker), "it has just left");
+    return NotAMember(call.worker, "it has just left");
   }
   if (call.step < member->first_step) {
     return absl::FailedPreconditionError(

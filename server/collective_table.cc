@@ -158,8 +158,7 @@ void CollectiveTable::SetMembers(std::shared_ptr<const MemberSet> members, uint6
 void CollectiveTable::Leave(const MemberInfo& member, Effects& effects) {
   departures_.push_back({.member = member, .generation = generation_});
   progress_.erase(member.worker);
-  const absl::Status gone =
-      NotAMember(static_cast<uint64_t>(member.worker), "its lease has ended, or it has left");
+  const absl::Status gone = NotAMember(member.worker, "its lease has ended, or it has left");
   for (const MeetingRef& meeting : meetings_) {
     AnswerWaiting(*meeting, member.worker, gone, effects);
     meeting->may_repeat.erase(member.worker);

@@ -10,11 +10,10 @@
 
 #include "absl/types/span.h"
 #include "common/mutex.h"
+#include "rpc/worker_id.h"
 #include "weir/v1/view.pb.h"
 
 namespace weir {
-
-enum class WorkerId : uint64_t { kReader = 0 };  // a worker's incarnation
 
 struct MemberInfo {
   uint32_t rank = 0;

@@ -108,8 +108,7 @@ void ParameterStore::DropWorker(WorkerId worker, StoreEffects& effects) {
   effects.members_left = true;
   for (auto& [sync_group, ledger] : ledgers_) ledger.Forget(worker);
   NoteDeparture(worker);
-  const absl::Status gone =
-      NotAMember(static_cast<uint64_t>(worker), "its lease has ended, or it has left");
+  const absl::Status gone = NotAMember(worker, "its lease has ended, or it has left");
   for (auto it = waiting_.held.by_id().begin(); it != waiting_.held.by_id().end();) {
     const uint64_t id = it->first;
     const bool own = it->second->header.worker == worker;

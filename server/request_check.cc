@@ -19,7 +19,7 @@ absl::Status CheckMembership(const v1::RequestContext& context, const ViewFacts&
   if (context.generation() > facts.generation) {
     return ViewNotYetKnown("generation", facts.generation, context.generation());
   }
-  return NotAMember(context.worker(), "its lease has ended, or it has left");
+  return NotAMember(static_cast<WorkerId>(context.worker()), "its lease has ended, or it has left");
 }
 
 absl::Status SegmentError(const v1::Segment& segment, absl::string_view what) {
@@ -239,7 +239,7 @@ absl::Status CheckValues(const PushHeader& header, absl::Span<const SegmentTarge
           absl::StrCat("element ", element, " of '", variable.name,
                        "' is neither 0 nor 1, but the variable is bool"));
     }
-    return NotFinite(variable.name, element, static_cast<uint64_t>(header.worker), header.step);
+    return NotFinite(variable.name, element, header.worker, header.step);
   }
   return absl::OkStatus();
 }

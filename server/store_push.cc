@@ -46,8 +46,7 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
   if (!ended_.ok()) return effects.Fail(std::move(message), ended_);
   const MemberInfo* const member = members_->Find(push.worker);
   if (member == nullptr) {
-    return effects.Fail(std::move(message),
-                        NotAMember(static_cast<uint64_t>(push.worker), "it has just left"));
+    return effects.Fail(std::move(message), NotAMember(push.worker, "it has just left"));
   }
   message->header.sync_group = member->sync_group;
   if (message->segments.empty()) {

@@ -41,7 +41,7 @@ class CheckedUpdates final : public GroupUpdates {
       if (item.data == nullptr || variable.dtype != DType::kFloat32) continue;
       const auto* values = static_cast<const float*>(item.data);
       for (size_t i = 0; i < item.bytes / sizeof(float); ++i) {
-        if (!std::isfinite(values[i])) return NotFinite(variable.name, i, 0, 0);
+        if (!std::isfinite(values[i])) return NotFinite(variable.name, i, WorkerId{}, 0);
       }
     }
     return absl::OkStatus();

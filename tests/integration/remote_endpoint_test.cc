@@ -184,12 +184,12 @@ TEST_F(RemoteEndpointTest, NamedErrorsKeepTheirNameAcrossTheWire) {
   EXPECT_TRUE(IsStaleAttempt(Pull(Soon()).status()));
   endpoint_.FailPulls(StaleIncarnation("weir-server-0"));
   EXPECT_TRUE(IsStaleIncarnation(Pull(Soon()).status()));
-  endpoint_.FailPulls(NotAMember(7, "its lease is over"));
+  endpoint_.FailPulls(NotAMember(WorkerId{7}, "its lease is over"));
   EXPECT_TRUE(IsNotAMember(Pull(Soon()).status()));
   endpoint_.FailPulls(NotInitialised("w", "worker 0"));
   EXPECT_TRUE(IsNotInitialised(Pull(Soon()).status()));
   EXPECT_TRUE(IsRetryable(Pull(Soon()).status()));
-  endpoint_.FailPulls(NotFinite("w", 1, 2, 3));
+  endpoint_.FailPulls(NotFinite("w", 1, WorkerId{2}, 3));
   EXPECT_TRUE(IsNotFinite(Pull(Soon()).status()));
   endpoint_.FailPulls(OutOfMemory("job", 10, 20, 25));
   EXPECT_THAT(Pull(Soon()), HasStatus(absl::StatusCode::kResourceExhausted, HasSubstr("20 of 25")));

@@ -130,7 +130,7 @@ std::shared_ptr<ParameterServer> HandMadeJob::NewServer(size_t server, uint64_t 
 
 std::shared_ptr<TransferEngine> HandMadeJob::NewEngine(uint64_t worker) {
   TransferEngine::Options options;
-  options.worker = worker;
+  options.worker = WorkerId{worker};
   options.clock = &Clock::Real();
   options.executor = executor_.get();
   options.seed = worker;

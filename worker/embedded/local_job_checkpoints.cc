@@ -117,7 +117,7 @@ absl::StatusOr<LocalCheckpoints::Cut> LocalJobSession::TakeCut() {
     consumed = cut_.cut.consumed;
     for (size_t group = 0; group < cut_.cut.last_sequence.size(); ++group) {
       v1::CutMark& mark = cut.marks.emplace_back();
-      mark.set_worker(worker_);
+      mark.set_worker(static_cast<uint64_t>(worker_));
       mark.set_group(static_cast<uint32_t>(group));
       mark.set_last_sequence(cut_.cut.last_sequence[group]);
     }

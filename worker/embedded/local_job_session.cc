@@ -69,7 +69,7 @@ ParameterServer::Options ServerOptions(const LocalJobOptions& options, uint64_t 
   return server;
 }
 
-v1::JobView FirstView(const v1::JobSpec& spec, uint64_t worker) {
+v1::JobView FirstView(const v1::JobSpec& spec, WorkerId worker) {
   v1::JobView view;
   view.set_run_id(RandomId());
   view.set_name(spec.name());
@@ -83,7 +83,7 @@ v1::JobView FirstView(const v1::JobSpec& spec, uint64_t worker) {
   view.mutable_spec()->set_workers(1);
   view.mutable_spec()->set_min_workers(1);
   view.mutable_spec()->mutable_regime()->set_kind(v1::REGIME_ASYNC);
-  view.add_members()->set_worker(worker);
+  view.add_members()->set_worker(static_cast<uint64_t>(worker));
   return view;
 }
 
@@ -132,7 +132,7 @@ absl::Status LocalJobSession::TakeUp(LocalCheckpoints::Beginning beginning) {
 LocalJobSession::LocalJobSession(const LocalJobOptions& options)
     : clock_(*options.clock),
       stop_requested_(options.stop_requested),
-      worker_(RandomId()),
+      worker_(WorkerId{RandomId()}),
       server_incarnation_(RandomId()),
       executor_(Executor::CreatePool(std::max(1, options.threads))),
       server_(std::make_unique<ParameterServer>(
@@ -232,7 +232,7 @@ absl::Status LocalJobSession::Declare(const Declaration& declaration) {
     }
     restores = source_ != nullptr;
     if (!restores) {
-      view_.set_initialiser(worker_);
+      view_.set_initialiser(static_cast<uint64_t>(worker_));
       view = Change(v1::JOB_STATE_INITIALISING);
     }
   }

@@ -39,7 +39,7 @@ class LocalJobSession final : public JobSession {
   // The client has marked the cut of a checkpoint.
   void OnCut(const CutReport& report);
 
-  uint64_t worker() const { return worker_; }
+  WorkerId worker() const { return worker_; }
   ParameterServer& server() { return *server_; }
   Executor& executor() { return *executor_; }
 
@@ -76,7 +76,7 @@ class LocalJobSession final : public JobSession {
 
   const Clock& clock_;
   const std::function<bool()> stop_requested_;
-  const uint64_t worker_;  // incarnation
+  const WorkerId worker_;
   const uint64_t server_incarnation_;
   // The server's timers run on the executor, so it ends first.
   const std::unique_ptr<Executor> executor_;

@@ -38,7 +38,7 @@ class EngineFixture : public ::testing::Test {
   void Start(uint64_t worker = 5) {
     if (worker != 0) view_.workers = {worker};
     TransferEngine::Options options;
-    options.worker = worker;
+    options.worker = WorkerId{worker};
     options.clock = &clock_;
     options.executor = &executor_;
     options.connect = [this](const v1::ServerInfo& server) {

@@ -33,7 +33,7 @@ class ItemCheck : public ::testing::Test {
 
 TEST_F(ItemCheck, WrongSizeNamesVariableAndBothSizes) {
   const PushItem item{0, four_.data(), 8};
-  EXPECT_THAT(CheckPush(*routes_, 1, {item}, {}),
+  EXPECT_THAT(CheckPush(*routes_, WorkerId{1}, {item}, {}),
               HasStatus(absl::StatusCode::kInvalidArgument,
                         AllOf(HasSubstr("'v0' has 16 bytes"), HasSubstr("8 were given"))));
 }
@@ -46,13 +46,13 @@ TEST_F(ItemCheck, UnknownVariableIsRefused) {
 
 TEST_F(ItemCheck, VariableThatComesTwiceIsRefused) {
   const std::vector<PushItem> items = {{1, two_.data(), 8}, {1, two_.data(), 8}};
-  EXPECT_THAT(CheckPush(*routes_, 1, items, {}),
+  EXPECT_THAT(CheckPush(*routes_, WorkerId{1}, items, {}),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("'v1' comes twice")));
 }
 
 TEST_F(ItemCheck, VariableOfAnotherGroupIsRefused) {
   const PushItem item{3, two_.data(), 8};
-  EXPECT_THAT(CheckPush(*routes_, 1, {item}, {}),
+  EXPECT_THAT(CheckPush(*routes_, WorkerId{1}, {item}, {}),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("'state' is of group 0")));
 }
 
@@ -61,7 +61,7 @@ TEST_F(ItemCheck, NotFiniteGradientNamesWorkerStepVariableAndElement) {
   const std::vector<PushItem> items = {{1, two_.data(), 8}, {0, four_.data(), 16}};
   PushOptions options;
   options.step = 12;
-  const absl::Status status = CheckPush(*routes_, 0xabc, items, options);
+  const absl::Status status = CheckPush(*routes_, WorkerId{0xabc}, items, options);
   EXPECT_TRUE(IsNotFinite(status));
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("'v0'"), HasSubstr("element 2"),
                                                    HasSubstr("abc"), HasSubstr("step 12")));
@@ -71,23 +71,23 @@ TEST_F(ItemCheck, StateMayBeInfinite) {
   two_[0] = -std::numeric_limits<float>::infinity();
   PushOptions options;
   options.group = 0;
-  WEIR_EXPECT_OK(CheckPush(*routes_, 1, {PushItem{3, two_.data(), 8}}, options));
+  WEIR_EXPECT_OK(CheckPush(*routes_, WorkerId{1}, {PushItem{3, two_.data(), 8}}, options));
 }
 
 TEST_F(ItemCheck, WeightMustBePositiveUnlessAllIsAbsent) {
   PushOptions options;
   options.weight = 0;
-  WEIR_EXPECT_OK(CheckPush(*routes_, 1, {PushItem{0, nullptr, 0}}, options));
-  EXPECT_THAT(CheckPush(*routes_, 1, {PushItem{0, four_.data(), 16}}, options),
+  WEIR_EXPECT_OK(CheckPush(*routes_, WorkerId{1}, {PushItem{0, nullptr, 0}}, options));
+  EXPECT_THAT(CheckPush(*routes_, WorkerId{1}, {PushItem{0, four_.data(), 16}}, options),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("weight 0")));
   options.weight = -1;
-  EXPECT_THAT(CheckPush(*routes_, 1, {}, options),
+  EXPECT_THAT(CheckPush(*routes_, WorkerId{1}, {}, options),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("weight -1")));
 }
 
 TEST_F(ItemCheck, VariableWithoutElementsNeedsNoMemory) {
   WEIR_EXPECT_OK(CheckPull(*routes_, {PullItem{2, nullptr, 0}}));
-  WEIR_EXPECT_OK(CheckPush(*routes_, 1, {PushItem{2, nullptr, 0}}, {}));
+  WEIR_EXPECT_OK(CheckPush(*routes_, WorkerId{1}, {PushItem{2, nullptr, 0}}, {}));
 }
 
 TEST_F(ItemCheck, AssignNeedsEveryVariable) {

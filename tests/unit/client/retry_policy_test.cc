@@ -22,7 +22,7 @@ TEST(RetryPolicy, StaleViewsAndRestartedServersAwaitAView) {
 
 TEST(RetryPolicy, RolledBackAndRemovedWorkersAreTold) {
   EXPECT_EQ(Judge(StaleAttempt(1, 2), false), Verdict::kFail);
-  EXPECT_EQ(Judge(NotAMember(1, "lease"), false), Verdict::kFail);
+  EXPECT_EQ(Judge(NotAMember(WorkerId{1}, "lease"), false), Verdict::kFail);
   EXPECT_EQ(Judge(MemberLeft("rank 1"), false), Verdict::kFail);
 }
 

@@ -29,8 +29,8 @@ TEST(Routes, EveryShardHasTheServerThatTheViewGives) {
   EXPECT_TRUE((*routes)->placed());
   EXPECT_EQ((*routes)->server_of(0).name(), "ps-0");
   EXPECT_EQ((*routes)->server_of(1).name(), "ps-1");
-  EXPECT_TRUE((*routes)->IsMember(5));
-  EXPECT_FALSE((*routes)->IsMember(6));
+  EXPECT_TRUE((*routes)->IsMember(WorkerId{5}));
+  EXPECT_FALSE((*routes)->IsMember(WorkerId{6}));
 }
 
 TEST(Routes, ViewWithoutServersHasNoVariables) {

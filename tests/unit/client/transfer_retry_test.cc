@@ -82,7 +82,7 @@ TEST_F(TransferRetry, RolledBackAttemptEndsWithAborted) {
 
 TEST_F(TransferRetry, WorkerThatIsNoMemberIsTold) {
   StartOverOne();
-  server("ps-0").FailNext(NotAMember(5, "its lease ended"));
+  server("ps-0").FailNext(NotAMember(WorkerId{5}, "its lease ended"));
   EXPECT_TRUE(IsNotAMember((*PushOne())->status()));
 }
 
@@ -228,7 +228,7 @@ TEST_F(TransferRetry, EveryPushCountsOnceOverABadNetwork) {
     view.workers = {5};
     view.servers = {ServerNamed("ps-0", 100)};
     TransferEngine::Options options;
-    options.worker = 5;
+    options.worker = WorkerId{5};
     options.clock = &clock_;
     options.executor = &executor_;
     options.seed = seed;
