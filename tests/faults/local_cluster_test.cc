@@ -10,6 +10,7 @@
 #include "tests/support/program.h"
 #include "tests/support/sanitizer_reports.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace weir {
 namespace {
@@ -41,8 +42,8 @@ class LocalClusterTest : public ::testing::Test {
     return state.ok() ? *state : LocalState();
   }
 
-  const std::string state_ = ::testing::TempDir() + "/weir_local_" +
-                             ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const TempFolder temp_;  // of this process: the same test may run beside it
+  const std::string state_ = temp_.path();
 };
 
 TEST_F(LocalClusterTest, ComesUpIsShownAndGoesDown) {

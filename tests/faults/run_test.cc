@@ -19,6 +19,7 @@
 #include "tests/support/idx_files.h"
 #include "tests/support/program.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace weir {
 namespace {
@@ -149,8 +150,8 @@ class RunTest : public ::testing::Test {
     return nlohmann::json::parse(text.ok() ? *text : "{}");
   }
 
-  const std::string folder_ = ::testing::TempDir() + "/weir_run_" +
-                              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const TempFolder temp_;  // of this process: the same test may run beside it
+  const std::string folder_ = temp_.path();
   const std::string job_ = folder_ + "/job.yaml";
 };
 
@@ -309,8 +310,7 @@ TEST_F(RunTest, AMissingDataFileIsNamed) {
   std::filesystem::remove(folder_ + "/train-images-idx3-ubyte");
   const Answer answer = Run({});
   EXPECT_NE(answer.code, 0);
-  EXPECT_THAT(answer.output,
-              HasSubstr("AMissingDataFileIsNamed/train-images-idx3-ubyte: cannot be opened"));
+  EXPECT_THAT(answer.output, HasSubstr(folder_ + "/train-images-idx3-ubyte: cannot be opened"));
 }
 
 TEST_F(RunTest, AKilledServerIsStartedAgainAndTheSummarySaysWhatWasLost) {

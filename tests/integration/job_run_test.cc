@@ -13,6 +13,7 @@
 #include "cli/exit_code.h"
 #include "cli/text_file.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace weir {
 namespace {
@@ -80,8 +81,8 @@ class JobRunTest : public ::testing::Test {
     return absl::StrSplit(text.ok() ? *text : "", '\n', absl::SkipEmpty());
   }
 
-  const std::string folder_ = ::testing::TempDir() + "/weir_job_run_" +
-                              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const TempFolder temp_;  // of this process: the same test may run beside it
+  const std::string folder_ = temp_.path();
   // What a run that went well has left.
   void LeaveEarlierResult() {
     WEIR_ASSERT_OK(WriteTextFile(Left("summary.json"), "{\"test_accuracy\": 0.9}\n"));

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace weir {
 namespace {
@@ -39,8 +40,8 @@ class ProcessGroupTest : public ::testing::Test {
   absl::Duration pass_with_an_exit_;
   std::vector<std::string> seen_;   // "name: line"
   std::vector<std::string> exits_;  // "name: state"
-  const std::string folder_ = ::testing::TempDir() + "/process_group_" +
-                              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const TempFolder temp_;           // of this process: the same test may run beside it
+  const std::string folder_ = temp_.path();
   ProcessGroup group_{{.log_folder = folder_,
                        .clock = &clock_,
                        .on_line = [this](const auto& name,

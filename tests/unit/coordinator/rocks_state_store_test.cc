@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace weir {
 namespace {
@@ -19,8 +20,8 @@ class RocksStateStoreTest : public ::testing::Test {
   RocksStateStoreTest() { std::filesystem::remove_all(folder_); }
   ~RocksStateStoreTest() override { std::filesystem::remove_all(folder_); }
 
-  const std::string folder_ = ::testing::TempDir() + std::string("rocks_state_store_") +
-                              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const TempFolder temp_;  // of this process: the same test may run beside it
+  const std::string folder_ = temp_.path();
 };
 
 TEST_F(RocksStateStoreTest, KeepsOverReopeningWhatWasWrittenAndNotWhatWasErased) {
