@@ -38,12 +38,12 @@ absl::optional<RangeDispenser> MakeRanges(const v1::JobSpec& spec) {
 }  // namespace
 
 CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobSpec& spec, uint64_t run_id,
-                               const Turn& turn)
+                               uint64_t created_unix_ms)
     : context_(context),
       roster_(RosterOptions(context, spec)),
       ranges_(MakeRanges(spec)),
       saver_(*this),
-      created_unix_ms_(UnixMillis(turn.wall_now())) {
+      created_unix_ms_(created_unix_ms) {
   view_.set_run_id(run_id);
   view_.set_name(spec.name());
   view_.set_attempt(1);

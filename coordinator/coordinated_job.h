@@ -37,7 +37,7 @@ class CoordinatedJob {
  public:
   // A new run of a checked spec.
   CoordinatedJob(const JobContext& context, const v1::JobSpec& spec, uint64_t run_id,
-                 const Turn& turn);
+                 uint64_t created_unix_ms);
   // What a former life of the coordinator kept.
   CoordinatedJob(const JobContext& context, const v1::JobRecord& record,
                  const v1::Declaration& declaration, const absl::optional<v1::RangesRecord>& ranges,

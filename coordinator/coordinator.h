@@ -118,7 +118,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckName(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CoordinatedJob* Live(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The live run of a name, or else its newest.
+  // The run of a name that began last: the live one, if any.
   CoordinatedJob* Newest(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<CoordinatedJob*> NewestFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -107,17 +107,21 @@ std::vector<CoordinatedJob*> Coordinator::NewestFirst() {
   for (auto& [run, job] : jobs_) jobs.push_back(job.get());
   std::stable_sort(jobs.begin(), jobs.end(), [](const CoordinatedJob* a, const CoordinatedJob* b) {
     if (a->live() != b->live()) return a->live();
-    if (a->live()) return a->created_unix_ms() > b->created_unix_ms();
-    return a->finished_unix_ms() > b->finished_unix_ms();
+    if (!a->live() && a->finished_unix_ms() != b->finished_unix_ms()) {
+      return a->finished_unix_ms() > b->finished_unix_ms();
+    }
+    return a->created_unix_ms() > b->created_unix_ms();
   });
   return jobs;
 }
 
 CoordinatedJob* Coordinator::Newest(const std::string& name) {
-  for (CoordinatedJob* job : NewestFirst()) {
-    if (job->name() == name) return job;
+  CoordinatedJob* newest = nullptr;
+  for (auto& [run, job] : jobs_) {
+    if (job->name() != name) continue;
+    if (newest == nullptr || job->created_unix_ms() > newest->created_unix_ms()) newest = job.get();
   }
-  return nullptr;
+  return newest;
 }
 
 absl::Status Coordinator::CheckName(const v1::JobSpec& spec) {
@@ -160,8 +164,13 @@ absl::StatusOr<CoordinatedJob*> Coordinator::FindOrStart(const v1::RegisterReque
   uint64_t run_id = options_.random();
   while (run_id == 0 || jobs_.count(run_id) > 0) run_id = options_.random();
   LogLater(turn, spdlog::level::info, "job begins job={} run={:016x}", spec.name(), run_id);
+  // After any former run of the name, also where the machine's clock was set back since.
+  auto created_unix_ms = static_cast<uint64_t>(absl::ToUnixMillis(turn.wall_now()));
+  if (const CoordinatedJob* former = Newest(spec.name()); former != nullptr) {
+    created_unix_ms = std::max(created_unix_ms, former->created_unix_ms() + 1);
+  }
   auto& job = jobs_[run_id];
-  job = std::make_unique<CoordinatedJob>(*context_, spec, run_id, turn);
+  job = std::make_unique<CoordinatedJob>(*context_, spec, run_id, created_unix_ms);
   return job.get();
 }
 

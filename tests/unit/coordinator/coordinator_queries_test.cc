@@ -32,6 +32,25 @@ TEST_F(CoordinatorQueries, AnUnknownJobIsNamedToWhoAsksForIt) {
   EXPECT_THAT(**saved, HasStatus(absl::StatusCode::kNotFound, HasSubstr("'nothing'")));
 }
 
+TEST_F(CoordinatorQueries, OfRunsOfOneNameTheLastIsShownThoughTheClockWasSetBack) {
+  v1::JobSpec spec = AsyncJob(1);
+  spec.set_replace(true);
+  RunJob(spec, {1});
+  ASSERT_THAT(Leave(1, /*finished=*/true), IsOk());
+  // The ids of runs are random: the one that comes next shall be lower.
+  last_random_ = 10;
+  clock_.SetNow(clock_.Now() - absl::Minutes(1));
+  const absl::StatusOr<v1::RegisterReply> again = Join(2, spec);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_LT(again->run_id(), 100u);
+  ASSERT_THAT(Leave(2, /*finished=*/false, "lost its data"), IsOk());
+  v1::ShowJobRequest show;
+  show.set_job("job");
+  const absl::StatusOr<v1::ShowJobReply> shown = Call(&Coordinator::ShowJob, show);
+  ASSERT_THAT(shown, IsOk());
+  EXPECT_EQ(shown->job().view().run_id(), again->run_id());
+}
+
 class JobsProgress : public CoordinatorTest {
  protected:
   // Steps and examples.
