@@ -302,6 +302,22 @@ TEST_F(LocalCheckpointTest, AJobThatWasKilledGoesOnFromItsNewestCheckpoint) {
   EXPECT_EQ(step_, 0u);
 }
 
+TEST_F(LocalCheckpointTest, AJobThatWasKilledBeforeItSavedGoesOnFromWhatItHadResumed) {
+  {
+    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(OptionsFor("")));
+    for (int i = 0; i < 2; ++i) WEIR_ASSERT_OK(Train(job));
+    WEIR_ASSERT_OK(job.session->SaveCheckpoint({}).status());
+  }
+  {
+    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(OptionsFor("latest")));
+    WEIR_ASSERT_OK(Train(job));
+  }
+  WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(OptionsFor("")));
+  EXPECT_EQ(job.session->Info().attempt, 2u);
+  EXPECT_EQ(job.session->Info().checkpoint_id, "00000001-0");
+  EXPECT_EQ(step_, 2u);
+}
+
 TEST_F(LocalCheckpointTest, AJobThatWasKilledGoesOnFromTheOneBeforeADamagedOne) {
   const LocalJobOptions options = OptionsFor("");
   {
