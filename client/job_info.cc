@@ -24,7 +24,7 @@ JobInfo InfoOf(const v1::JobView& view, WorkerId worker) {
   }
   const auto& holders = view.shard_map().server_of_shard();
   info.servers = static_cast<uint32_t>(std::set<uint32_t>(holders.begin(), holders.end()).size());
-  info.initialiser = view.initialiser() == worker && worker != 0;
+  info.initialiser = worker != WorkerId::kReader && WorkerId{view.initialiser()} == worker;
   info.stop = view.stop();
   info.stop_step = view.stop_step();
   info.checkpoint_id = view.resume().checkpoint_id();

@@ -13,6 +13,7 @@
 #include "common/executor.h"
 #include "common/mutex.h"
 #include "rpc/coordinator_session.h"
+#include "rpc/worker_id.h"
 #include "weir/job_session.h"
 #include "weir/v1/coordinator.pb.h"
 

@@ -112,7 +112,7 @@ Gradients GradientsToStepOn(const OptimizerLink& link, Gradients gradients) {
     const torch::Tensor bad = gradients[i].isfinite().logical_not().flatten().nonzero();
     if (bad.numel() == 0) continue;
     const auto element = static_cast<uint64_t>(bad[0][0].item<int64_t>());
-    throw StepError(NotFinite(link.names[i], element, /*worker=*/0, step.step));
+    throw StepError(NotFinite(link.names[i], element, WorkerId{}, step.step));
   }
   return gradients;
 }
