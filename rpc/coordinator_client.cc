@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rpc/coordinator_client.h"
 
+#include <grpcpp/completion_queue.h>
+
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -90,7 +93,7 @@ absl::Status CoordinatorClient::Run(Kind kind, grpc::ClientContext& context,
   return WithAddress(status, options_.address);
 }
 
-// TryCancel neither blocks nor calls back, and the lock keeps the contexts alive.
+// Neither TryCancel nor an alarm's Cancel blocks or calls back, and the lock keeps them alive.
 void CoordinatorClient::EndWatches() {
   MutexLock lock(mutex_);
   for (const auto& [context, kind] : running_) {
@@ -102,18 +105,28 @@ void CoordinatorClient::Cancel() {
   MutexLock lock(mutex_);
   cancelled_ = true;
   for (const auto& [context, kind] : running_) context->TryCancel();
-  cancelled_changed_.NotifyAll();
+  for (grpc::Alarm* alarm : sleeping_) alarm->Cancel();
 }
 
+// Inside of gRPC, which reads from connections only while a thread is: calls to a coordinator that
+// is away fail at once, and between them a new connection would stay half made until it is given
+// up, each time anew.
 bool CoordinatorClient::Sleep(absl::Duration duration) {
-  const absl::Time until = options_.clock->Now() + duration;
-  MutexLock lock(mutex_);
-  while (!cancelled_) {
-    const absl::Duration left = until - options_.clock->Now();
-    if (left <= absl::ZeroDuration()) return true;
-    cancelled_changed_.WaitFor(mutex_, left);
+  grpc::CompletionQueue queue;
+  grpc::Alarm alarm;
+  {
+    MutexLock lock(mutex_);
+    if (cancelled_) return false;
+    alarm.Set(&queue, std::chrono::system_clock::now() + absl::ToChronoMicroseconds(duration),
+              nullptr);
+    sleeping_.insert(&alarm);
   }
-  return false;
+  void* tag = nullptr;
+  bool elapsed = false;
+  queue.Next(&tag, &elapsed);
+  MutexLock lock(mutex_);
+  sleeping_.erase(&alarm);
+  return !cancelled_;
 }
 
 uint64_t CoordinatorClient::NextSeed() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -73,7 +75,7 @@ class CoordinatorClient {
   void EndWatches();
   // Ends all calls, present and future, with Cancelled. Does not block.
   void Cancel();
-  // Waits for `duration`. False: cancelled.
+  // Waits for `duration`, and attends to the connection meanwhile. False: cancelled.
   bool Sleep(absl::Duration duration);
 
   const std::string& address() const { return options_.address; }
@@ -92,10 +94,10 @@ class CoordinatorClient {
   const Options options_;
   const std::unique_ptr<CoordinatorStub> stub_;
   Mutex mutex_;
-  CondVar cancelled_changed_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t repeated_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<grpc::ClientContext*, Kind> running_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<grpc::Alarm*> sleeping_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

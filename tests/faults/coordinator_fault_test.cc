@@ -117,5 +117,25 @@ TEST_F(CoordinatorFault, KilledWhileASyncCutWaitsItHoldsNobodyAndCutsAgain) {
   }
 }
 
+// gRPC reads from connections only while a thread waits in it. A worker that has not begun has none
+// that does but those which tell the coordinator that it lives: where these slept outside of it, a
+// connection would stay half made for three seconds, and a lease of three be over.
+TEST_F(CoordinatorFault, ComesBackWhileAClientWaitsToCallAgainAndIsReached) {
+  StartCluster(1);
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const auto client,
+      CoordinatorClient::Create({.address = cluster_->coordinator(), .clock = &Clock::Real()}));
+  const auto ask = [&client] {
+    return client
+        ->CallOnce(&CoordinatorStub::Status, v1::StatusRequest(), Clock::Real().Now() + kSoon)
+        .status();
+  };
+  WEIR_ASSERT_OK(cluster_->Kill("coordinator"));
+  EXPECT_TRUE(absl::IsUnavailable(ask()));
+  WEIR_ASSERT_OK(cluster_->StartCoordinator());
+  ASSERT_TRUE(client->Sleep(absl::Seconds(2)));
+  WEIR_EXPECT_OK(ask());
+}
+
 }  // namespace
 }  // namespace weir
