@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/status_macros.h"
+#include "rpc/errors.h"
 #include "tests/faults/send_hold.h"
 #include "weir/v1/job_spec.pb.h"
 
@@ -98,7 +99,15 @@ absl::Status CountingWorker::Join() {
 }
 
 absl::Status CountingWorker::GetReady() {
-  WEIR_ASSIGN_OR_RETURN(JobInfo info, job_.session->WaitUntilReady(options_.timeout));
+  absl::Status begun;
+  do {
+    WEIR_ASSIGN_OR_RETURN(const JobInfo info, job_.session->WaitUntilReady(options_.timeout));
+    begun = Begin(info);
+  } while (absl::IsAborted(begun));
+  return begun;
+}
+
+absl::Status CountingWorker::Begin(JobInfo info) {
   if (info.state == JobState::kInitialising && info.initialiser) {
     std::vector<PushItem> values;
     for (size_t i = 0; i < weights_.size(); ++i) {
@@ -108,7 +117,9 @@ absl::Status CountingWorker::GetReady() {
     }
     WEIR_RETURN_IF_ERROR(job_.parameters->Assign(values));
     WEIR_RETURN_IF_ERROR(job_.session->ReportInitialised());
+    const uint64_t attempt = info.attempt;
     WEIR_ASSIGN_OR_RETURN(info, job_.session->WaitUntilReady(options_.timeout));
+    if (info.attempt != attempt) return StaleAttempt(attempt, info.attempt);
   }
   step_ = info.resume_step;
   for (const JobInfo::Member& member : info.members) {

@@ -67,8 +67,10 @@ class CountingWorker {
 
  private:
   absl::Status Join();
-  // Waits for the job, gives first values where it falls to this worker, pulls, and finds its step.
+  // Waits for the job and begins; where it is rolled back meanwhile, again.
   absl::Status GetReady();
+  // Gives first values where it falls to this worker, pulls, and finds its step.
+  absl::Status Begin(JobInfo info);
   bool IsDone() const;
   // False: there is no more data.
   absl::StatusOr<bool> FillGradients();

@@ -164,6 +164,23 @@ TEST_F(WorkerFault, AWorkerThatJoinsTrainsOnTheWeightsOfItsFirstStep) {
   EXPECT_THAT(AwaitFinish("b"), HasSubstr("weight=1.1529215e+18 attempt=1 lost=0"));
 }
 
+// It is in its first pull, which waits for the steps before its own, when a server dies.
+TEST_F(WorkerFault, AWorkerThatWaitsForItsFirstStepFollowsARollback) {
+  StartCluster(2);
+  const std::vector<std::string> flags = {"--workers", "2",  "--min-workers", "1",
+                                          "--steps",   "20", "--hold-at",     "10"};
+  StartWorker("a", flags);
+  WEIR_ASSERT_OK(cluster_->WaitForLine("a", "waiting at step 10", kSoon));
+  StartWorker("b", {"--workers", "2", "--min-workers", "1", "--steps", "20"});
+  AwaitView("counting", [](const v1::JobView& view) { return view.members_size() == 2; });
+  WEIR_ASSERT_OK(cluster_->Kill("server-0"));
+  WEIR_ASSERT_OK(cluster_->StartServer(0));
+  AwaitView("counting", [](const v1::JobView& view) { return view.attempt() == 2; });
+  WEIR_ASSERT_OK(cluster_->Kill("a"));
+  EXPECT_THAT(AwaitFinish("b"), HasSubstr("weight=20 attempt=2"));
+  EXPECT_THAT(cluster_->Output("b"), HasNoFailure());
+}
+
 TEST_F(WorkerFault, AKilledAsyncWorkerCostsTheOthersNothing) {
   StartCluster(2);
   StartWorker("a", {"--workers", "2", "--steps", "60", "--step-ms", "20", "--async"});
