@@ -87,19 +87,6 @@ RC_GTEST_PROP(Layout, BoundariesOfAVariableDoNotDependOnOthers, ()) {
   }
 }
 
-RC_GTEST_PROP(Layout, BoundariesDoNotDependOnServers, ()) {
-  const Wish wish = AnyWish();
-  const Layout before = Lay(wish);
-  for (const uint32_t servers : {1u, 2u, 3u, 17u}) {
-    const std::vector<uint32_t> placed = PlaceShards(before.shards(), servers);
-    RC_ASSERT(placed.size() == before.shards().size());
-    for (const uint32_t server : placed) RC_ASSERT(server < servers);
-    const Layout after = Lay(wish);
-    RC_ASSERT(std::equal(before.shards().begin(), before.shards().end(), after.shards().begin(),
-                         after.shards().end(), SameExtent));
-  }
-}
-
 // Few variables hold nearly everything, as an embedding or a last layer does.
 std::vector<VariableExtent> SkewedModel() {
   const auto small = *rc::gen::container<std::vector<uint64_t>>(
