@@ -2,6 +2,7 @@
 #include "coordinator/rocks_state_store.h"
 
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
@@ -29,8 +30,9 @@ absl::Status FromRocks(const rocksdb::Status& status, const std::string& folder)
   return absl::UnavailableError(message);
 }
 
-rocksdb::Options StoreOptions() {
+rocksdb::Options StoreOptions(rocksdb::Env* env) {
   rocksdb::Options options;
+  if (env != nullptr) options.env = env;
   options.create_if_missing = true;
   options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = 4 << 20;
@@ -45,14 +47,15 @@ rocksdb::Options StoreOptions() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RocksStateStore>> RocksStateStore::Open(const std::string& folder) {
+absl::StatusOr<std::unique_ptr<RocksStateStore>> RocksStateStore::Open(const std::string& folder,
+                                                                       rocksdb::Env* env) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
     return absl::UnavailableError(absl::StrCat("cannot create ", folder, ": ", error.message()));
   }
   rocksdb::DB* db = nullptr;
-  const absl::Status status = FromRocks(rocksdb::DB::Open(StoreOptions(), folder, &db), folder);
+  const absl::Status status = FromRocks(rocksdb::DB::Open(StoreOptions(env), folder, &db), folder);
   if (!status.ok()) return status;
   return std::unique_ptr<RocksStateStore>(
       new RocksStateStore(folder, std::unique_ptr<rocksdb::DB>(db)));

@@ -11,17 +11,20 @@
 
 namespace rocksdb {
 class DB;
-}
+class Env;
+}  // namespace rocksdb
 
 namespace weir {
 
 // In RocksDB, with a write-ahead log that is synced by each Write. Thread-safe.
 class RocksStateStore final : public StateStore {
  public:
-  // Creates `folder` where there is none.
+  // Creates `folder` where there is none. `env`, which must outlive the store, has the files;
+  // nullptr: the system's.
   // Errors: FailedPrecondition - another process has it open; DataLoss - damaged; Unavailable - the
   // disk. All name the folder.
-  static absl::StatusOr<std::unique_ptr<RocksStateStore>> Open(const std::string& folder);
+  static absl::StatusOr<std::unique_ptr<RocksStateStore>> Open(const std::string& folder,
+                                                               rocksdb::Env* env = nullptr);
   ~RocksStateStore() override;
 
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
