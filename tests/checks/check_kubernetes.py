@@ -4,7 +4,7 @@
 
 usage: check_kubernetes.py ROOT BIN_FOLDER
 Every flag that a container passes must be in its program's --help, every port that is dialled or
-probed must be one that something listens on. Exits 77 (skipped) where kubectl is absent.
+probed must be one that something listens on, and as many pods must run as the job has workers. Exits 77 (skipped) where kubectl is absent.
 """
 import pathlib
 import re
@@ -17,6 +17,8 @@ PROGRAM = re.compile(r"^\s*- (weir[\w-]*)$", re.M)
 FLAG = re.compile(r"^\s*- (--[a-z-]+)", re.M)
 LISTEN = re.compile(r"--listen=[^\s:]+:(\d+)")
 PORT = re.compile(r"(?:containerPort|port): (\d+)|--(?:coordinator|advertise)=\S+:(\d+)")
+PODS = re.compile(r"^  (completions|parallelism): (\d+)", re.M)
+WORKERS = re.compile(r"^    workers: (\d+)", re.M)  # in the job file of the config map
 
 
 def render(folder):
@@ -43,6 +45,17 @@ def flag_problems(manifest, bin_folder):
             yield f"{program[1]} has no flag {flag}"
 
 
+def worker_problems(manifests):
+    text = "\n".join(manifests)
+    pods, workers = dict(PODS.findall(text)), WORKERS.findall(text)
+    if set(pods) != {"completions", "parallelism"} or len(workers) != 1:
+        yield f"expected one Job with completions and parallelism, and one job file: {pods}, {workers}"
+        return
+    for key, number in pods.items():
+        if number != workers[0]:
+            yield f"job.yaml has {key}: {number}, training.yaml workers: {workers[0]}"
+
+
 def main():
     root, bin_folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     if not shutil.which("kubectl"):
@@ -52,6 +65,7 @@ def main():
     for folder in ("base", "worker"):
         manifests += render(root / "deploy/kubernetes" / folder).split("\n---\n")
     problems = [p for manifest in manifests for p in flag_problems(manifest, bin_folder)]
+    problems += worker_problems(manifests)
     listened = {port for manifest in manifests for port in LISTEN.findall(manifest)}
     for manifest in manifests:
         for ports in PORT.findall(manifest):
