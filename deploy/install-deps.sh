@@ -32,13 +32,22 @@ for option in "$@"; do
   esac
 done
 
+# A field of /etc/os-release; nothing where the system does not say.
+system() { (. /etc/os-release && echo "${!1-}") 2>/dev/null || true; }
+name=$(system PRETTY_NAME)
+name=${name:-a system without a name}
+
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   cat >&2 <<TXT
-install-deps.sh: this system has no apt, so nothing was installed. Weir is built and tested on Debian 12.
+install-deps.sh: this is $name, without apt, so nothing was installed. Weir is built and tested on Debian 12.
 Install what these Debian packages hold by other means, then build as CONTRIBUTING.md says:
 $(printf '  %s\n' "${wanted[@]}")
 TXT
   exit 1
+fi
+
+if [ "$(system ID) $(system VERSION_ID)" != "debian 12" ]; then
+  echo "install-deps.sh: this is $name; Weir is built and tested on Debian 12, whose packages are tried here." >&2
 fi
 
 missing=()
