@@ -17,10 +17,9 @@ case "${1-}" in
     ;;
 esac
 
-definitions=(-DWEIR_BUILD_TESTS=ON) # a build without them may be there from quickstart.sh
 if ! $all; then
   deploy/install-deps.sh --tests
-  deploy/build.sh release "${definitions[@]}" -DWEIR_BUILD_BENCH=ON
+  deploy/build.sh release
   exec ctest --preset release -j "$(nproc)" -LE '^(slow|soak|fuzz)$'
 fi
 
@@ -31,11 +30,10 @@ minutes() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 # Builds and tests one preset; a failure is noted and the next one goes on.
 run_preset() {
   local preset=$1 start=$SECONDS built outcome=passed name
-  shift
   local names=build/$preset/Testing/Temporary/LastTestsFailed.log
   rm -f "$names" # of an earlier run
   echo "== $preset"
-  if ! deploy/build.sh "$preset" "${definitions[@]}" "$@"; then
+  if ! deploy/build.sh "$preset"; then
     failed+=("$preset: the build")
     rows+=("$(printf '%-8s %8s %8s  %s' "$preset" "$(minutes $((SECONDS - start)))" - 'not built')")
     return
@@ -54,8 +52,7 @@ run_preset() {
 }
 
 deploy/install-deps.sh --all
-for preset in asan tsan clang; do run_preset "$preset"; done
-run_preset release -DWEIR_BUILD_BENCH=ON
+for preset in asan tsan clang release; do run_preset "$preset"; done
 
 printf '\n%-8s %8s %8s\n' preset build tests
 printf '%s\n' "${rows[@]}"
