@@ -207,7 +207,9 @@ void CoordinatedJob::RemoveWorker(WorkerId worker, const std::string& why, bool 
   // What a sync group holds stays with those who are left of it.
   if (ranges_ &&
       (!HasSyncGroups(spec()) || SizeOfSyncGroup(view_, SyncGroupOf(view_, worker)) == 1)) {
-    finished ? ranges_->Forget(HolderOf(worker)) : ranges_->Return(HolderOf(worker));
+    // Of a job that is stopped, who goes has done its part, but not all that it holds.
+    const bool used = finished && !view_.stop();
+    used ? ranges_->Forget(HolderOf(worker)) : ranges_->Return(HolderOf(worker));
     KeepRanges();
   }
   v1::JobView& view = ChangeView();

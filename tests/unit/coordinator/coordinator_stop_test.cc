@@ -45,6 +45,28 @@ TEST_F(CoordinatorStop, InAsyncNoStepIsAgreedOn) {
   EXPECT_THAT(servers_.prepare.calls, IsEmpty());
 }
 
+// Handed out ahead, and not trained on yet: the run that goes on from there trains on it.
+TEST_F(CoordinatorStop, WhatItsWorkersStillHeldIsInItsCheckpoint) {
+  v1::JobSpec spec = AsyncJob(2);
+  spec.mutable_checkpoint()->set_at_end(true);
+  RunJob(spec, {1, 2});
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::TakeRangesReply taken, Take(1, 1, 100));
+  ASSERT_THAT(taken.ranges(), SizeIs(1));
+  const v1::DataRange& range = taken.ranges(0);
+  ASSERT_GT(range.end(), range.first() + 10);
+  servers_.saved_step = 1;
+  WEIR_ASSERT_OK(Report(1, 1, 10));
+  Stop();
+  WEIR_ASSERT_OK(Leave(1, true));
+  WEIR_ASSERT_OK(Leave(2, true));
+  ASSERT_THAT(Checkpoints(), SizeIs(1));
+  const v1::Manifest manifest = Checkpoints()[0];
+  EXPECT_EQ(manifest.next_position(), range.end());
+  ASSERT_THAT(manifest.unfinished(), SizeIs(1));
+  EXPECT_EQ(manifest.unfinished(0).first(), range.first() + 10);
+  EXPECT_EQ(manifest.unfinished(0).end(), range.end());
+}
+
 TEST_F(CoordinatorStop, ASecondStopChangesNothing) {
   RunJob(SyncJob(2), {1, 2});
   WEIR_ASSERT_OK(Beat(1, 40));
