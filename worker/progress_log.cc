@@ -28,8 +28,9 @@ absl::StatusOr<std::unique_ptr<ProgressLog>> ProgressLog::Create(const Options& 
   log->created_ = clock.Now();
   log->Begin(0);
   if (options.metrics_file.empty()) return log;
-  log->file_.open(options.metrics_file,
-                  options.start_anew ? std::ios::trunc : std::ios::out | std::ios::app);
+  if (options.start_anew) std::ofstream(options.metrics_file, std::ios::trunc);
+  // Each line goes to the end that the file then has, wherever other workers have brought it.
+  log->file_.open(options.metrics_file, std::ios::app);
   if (!log->file_) {
     return absl::UnavailableError(
         absl::StrCat(options.metrics_file, ": cannot be opened for writing"));

@@ -119,6 +119,23 @@ TEST_F(ProgressLogTest, EachIntervalIsALineOfJson) {
   EXPECT_EQ(nlohmann::json::parse(line)["test_accuracy"], 0.5);
 }
 
+TEST_F(ProgressLogTest, WorkersThatShareAFileLoseNoLine) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto first, ProgressLog::Create(Options(), session_, clock_));
+  ProgressLog::Options options = Options();
+  options.start_anew = false;
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto second, ProgressLog::Create(options, session_, clock_));
+  AddTwo(*first);
+  AddTwo(*second);
+  AddTwo(*first);
+  AddTwo(*second);
+  std::ifstream file(file_);
+  int lines = 0;
+  for (std::string line; std::getline(file, line); ++lines) {
+    EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+  }
+  EXPECT_EQ(lines, 4);
+}
+
 TEST_F(ProgressLogTest, ReportsAreMeansOverTheInterval) {
   WEIR_ASSERT_OK_AND_ASSIGN(const auto log, ProgressLog::Create(Options(), session_, clock_));
   AddTwo(*log);
