@@ -44,6 +44,7 @@ absl::Status Transfer(PlainTcp& connection, absl::Span<const std::byte> upload,
 // As the peer, until the client goes away: receives into one buffer and sends from another.
 void ServeTransfers(PlainTcp& connection);
 
+// Where the peer waits for its client. Used from one thread.
 class TcpListener {
  public:
   // On a free port of 127.0.0.1. Errors: Unavailable - the system refused.

@@ -9,6 +9,7 @@ namespace weir::bench {
 double Median(std::vector<double> values);
 
 // Times of two ways to do the same, taken in turns so that a neighbour's load meets both alike.
+// Used from one thread.
 class Alternation {
  public:
   void Add(double ours_seconds, double limit_seconds);

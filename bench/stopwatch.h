@@ -5,7 +5,7 @@
 
 namespace weir::bench {
 
-// Seconds since its making.
+// Seconds since its making. Thread-safe: it only reads a clock.
 class Stopwatch {
  public:
   double seconds() const {

@@ -32,6 +32,7 @@ absl::StatusOr<LocalState> LocalStateFromJson(const std::string& json);
 
 // Held by the one supervisor of a state folder. The kernel lets go of it when the process ends,
 // however that comes about, so that nobody ever takes a stale number for a living process.
+// Thread-compatible.
 class LocalLock {
  public:
   // Errors: AlreadyExists - somebody holds it; Internal - the folder cannot be written.

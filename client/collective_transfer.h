@@ -19,8 +19,9 @@
 
 namespace weir {
 
-// Guarded by the engine's mutex, but Take: that writes the caller's memory, each piece its own
-// part.
+// One collective under way: how it is cut into pieces, and where what comes back belongs.
+// Thread-compatible, guarded by the engine's mutex, but Take: that writes the caller's memory, each
+// piece its own part.
 class CollectiveTransfer {
  public:
   // `data` and `result` are in use until the transfer ends. Errors: InvalidArgument - names the

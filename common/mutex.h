@@ -23,7 +23,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-class ABSL_SCOPED_LOCKABLE MutexLock {
+class ABSL_SCOPED_LOCKABLE MutexLock {  // used from one thread
  public:
   explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
     mutex_.Lock();

@@ -12,7 +12,7 @@ namespace weir {
 class BufferRef;
 class SlabPool;
 
-// The record of one piece of a slab. Made and recycled by BufferPool, held through BufferRef.
+// One piece of a slab, made and recycled by BufferPool, held through BufferRef. Thread-safe.
 class Buffer {
  public:
   Buffer() = default;

@@ -13,7 +13,7 @@ namespace weir {
 
 // An asynchronous cut of a checkpoint: which pushes are before it. A worker's later pushes say so
 // themselves (cut, cut_sequence), and wait until the cut is taken or given up; the marks of all
-// workers come with the request to take it. Used under the store's lock.
+// workers come with the request to take it. Thread-compatible: used under the store's lock.
 class CutGate {
  public:
   using Mark = std::pair<WorkerId, uint32_t>;  // worker, group

@@ -12,7 +12,8 @@
 namespace weir {
 
 // The collectives of one attempt of a job: a table for each sync group, as only its members meet;
-// where all are in step there is the one of group 0. Guarded by the store's lock.
+// where all are in step there is the one of group 0. Thread-compatible: used under the store's
+// lock.
 class GroupCollectives {
  public:
   explicit GroupCollectives(CollectiveTable::Options options);

@@ -12,7 +12,8 @@
 namespace weir {
 
 // Pushes that have arrived and wait for their turn, in the order of their ids, which rise with
-// arrival. No worker's take more memory than its credit. Used under the store's lock.
+// arrival. No worker's take more memory than its credit. Thread-compatible: used under the store's
+// lock.
 class HeldPushes {
  public:
   explicit HeldPushes(uint64_t credit_bytes) : credit_bytes_(credit_bytes) {}

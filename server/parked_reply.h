@@ -14,7 +14,7 @@ namespace weir {
 // The reply of a sync PushPull that waits, without a thread, until every chunk of it has closed its
 // step. Chunks count down; whoever takes the reply out of the store's list of parked ones answers
 // it, so it is answered once, whatever comes first: the last chunk, the deadline, or the end of a
-// membership.
+// membership. Thread-safe but for TakeDone and `outcome`, which have one caller each.
 class ParkedReply {
  public:
   ParkedReply(uint64_t id, PushHeader header, std::vector<SegmentTarget> segments,

@@ -16,8 +16,8 @@ namespace weir {
 
 // The reply of one FetchPart call, written from a thread that may wait, one record at a time: a
 // slow reader slows the disk down instead of filling memory, and one that has stopped to read is
-// cut off. Deletes itself when gRPC is done with it; its user calls Finish last, once. Write is
-// used from one thread.
+// cut off. Deletes itself when gRPC is done with it; its user calls Finish last, once. Used
+// from one thread, but for what gRPC calls.
 class PartStream final : public grpc::ServerWriteReactor<v1::FetchPartReply> {
  public:
   // `patience`: for how long a record may wait to be taken. Borrows all of the call.

@@ -15,7 +15,8 @@ namespace weir {
 // `bounded_staleness: s`: how many steps each member has done, as far as one server sees it, and
 // who must wait for the slowest. A member may begin step n when every other one has done n - s, so
 // nobody is ever more than s steps ahead (Ho et al., More Effective Distributed ML via a Stale
-// Synchronous Parallel Parameter Server, NIPS 2013). Used under the store's lock.
+// Synchronous Parallel Parameter Server, NIPS 2013). Thread-compatible: used under the store's
+// lock.
 class StalenessGate {
  public:
   // `bound`: s, at least 1.

@@ -12,8 +12,8 @@
 
 namespace weir {
 
-// The contributions of one sync step to one chunk, and their weighted sum. Used under the chunk's
-// lock.
+// The contributions of one sync step to one chunk, and their weighted sum. Thread-compatible:
+// used under the chunk's lock.
 class StepAccumulator {
  public:
   struct Options {

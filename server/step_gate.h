@@ -15,7 +15,8 @@ namespace weir {
 //   none --Prepare--> prepared --Commit--> committed --all steps before it closed--> none
 //                        |--- Abort, or 2 s without a commit ---> none
 //
-// While there is one, pushes of its step and of later ones are held. Used under the store's lock.
+// While there is one, pushes of its step and of later ones are held. Thread-compatible: used under
+// the store's lock.
 class StepGate {
  public:
   struct Change {

@@ -18,7 +18,7 @@ namespace weir {
 
 // Where the steps of one sync group (in sync: of all members) stand on one server: one group step
 // at most is open in each group, from its first contribution until all of the group's chunks have
-// closed it. Used under the store's lock.
+// closed it. Thread-compatible: used under the store's lock.
 class StepLedger {
  public:
   struct OpenStep {

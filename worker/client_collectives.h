@@ -13,7 +13,7 @@
 namespace weir {
 
 // Collectives between the processes of a `sync` job, over the servers. Borrows client and clock.
-// Used by one thread at a time.
+// Thread-compatible.
 class ClientCollectives final : public ProcessCollectives {
  public:
   struct Options {

@@ -36,8 +36,8 @@ struct Present {
   bool newcomer = false;  // its first step of this attempt of the job
 };
 
-// What one replica says to all replicas in sync. Used from the replica's thread, in the same order
-// by all.
+// What one replica says to all replicas in sync. Used from one thread, the replica's, in the
+// same order by all.
 class Collectives {
  public:
   virtual ~Collectives() = default;
@@ -70,7 +70,7 @@ struct CollectivePlace {
   uint32_t ordinal = 0;  // in the step, from 0
 };
 
-// What one process says to the other processes in sync, for all of its replicas.
+// What one process says to the other processes in sync, for all of its replicas. Thread-compatible.
 class ProcessCollectives {
  public:
   virtual ~ProcessCollectives() = default;

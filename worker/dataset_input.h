@@ -12,7 +12,8 @@ class ReadAhead;
 
 // Input from a dataset: each step's slice is divided among the replicas, the remainder to the
 // first. Batches are read when they are asked for, or, with `ahead`, on a thread of each pipeline
-// while the steps before them run: a guess that was wrong costs time only.
+// while the steps before them run: a guess that was wrong costs time only. Used from one
+// thread.
 class DatasetInput final : public WorkerInput {
  public:
   // A reader for each pipeline of `place`.

@@ -9,11 +9,11 @@
 namespace weir {
 
 // LibTorch's default generator, from which dropout and initialisation draw: one for the process,
-// whoever draws. A replica that has the turn finds in it what it left there. Used by whoever has
-// the turn.
+// whoever draws. A replica that has the turn finds in it what it left there. Thread-compatible:
+// used by whoever has the turn.
 class DefaultGenerator {
  public:
-  // Nobody else seeds it meanwhile: models draw their first values.
+  // Nobody else seeds it meanwhile: models draw their first values. Used from one thread.
   class Lock {
    public:
     Lock();

@@ -9,7 +9,7 @@
 namespace weir {
 
 // Which devices the replicas of a process compute on: M replicas of L logical devices each on M * L
-// accelerators, or all of them on the CPU. Immutable.
+// accelerators, or all of them on the CPU. Immutable, thread-safe.
 class DeviceMap {
  public:
   struct Options {

@@ -11,7 +11,7 @@
 
 namespace weir {
 
-// An update under way. Its end, at the latest at its destruction, sets the buffers free.
+// An update under way. Its end, or its destruction, frees the buffers. Used from one thread.
 class PendingUpdate {
  public:
   virtual ~PendingUpdate() = default;
@@ -20,7 +20,7 @@ class PendingUpdate {
 };
 
 // Where the gradients of a step go and the new weights come from: a servers' client during
-// training, nowhere during a check.
+// training, nowhere during a check. Thread-compatible.
 class GroupUpdates {
  public:
   virtual ~GroupUpdates() = default;
@@ -42,7 +42,7 @@ class GroupUpdates {
                                                      double weight);
 };
 
-// One that has ended.
+// One that has ended. Used from one thread.
 class EndedUpdate final : public PendingUpdate {
  public:
   explicit EndedUpdate(absl::Status status) : status_(std::move(status)) {}

@@ -8,6 +8,7 @@ namespace weir {
 
 // The job file's images: training batches in the order of the epoch's permutation, augmented where
 // the options say so; or those of an evaluation, as they lie in the set. Borrows the set.
+// Thread-compatible.
 class ImageSlices final : public SliceReader {
  public:
   enum class Order { kTraining, kPlain };

@@ -10,8 +10,8 @@
 namespace weir {
 
 // The collectives of the replicas of one process, which meet here; whoever comes last speaks for
-// all of them to the other processes. Borrows the meeting. BeginStep is called between steps, the
-// rest from the replicas' threads.
+// all of them to the other processes. Borrows the meeting. Thread-compatible: BeginStep is called
+// between steps, the rest from the replicas' threads, each with its own handle.
 class LocalCollectives {
  public:
   struct Step {

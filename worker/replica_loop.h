@@ -11,7 +11,7 @@
 
 namespace weir {
 
-// What a Replicator works on. Used from the thread of the loop.
+// What a Replicator works on. Used from one thread, the loop's.
 class ReplicaLoop {
  public:
   virtual ~ReplicaLoop() = default;

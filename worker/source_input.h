@@ -38,7 +38,8 @@ class SourcePipeline {
 };
 
 // Input from callables. A replica's batches are its pipeline's, in turn with the other replicas
-// that share it. What the step's slice says is not looked at.
+// that share it. What the step's slice says is not looked at. Used from
+// one thread.
 class SourceInput final : public WorkerInput {
  public:
   // One for each pipeline of `place`.

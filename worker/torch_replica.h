@@ -12,7 +12,7 @@
 
 namespace weir {
 
-// Means over several batches, each counted by its weight.
+// Means over several batches, each counted by its weight. Thread-compatible.
 class MetricsMean {
  public:
   void Add(const Metrics& metrics, double weight);
@@ -28,7 +28,8 @@ absl::Status CatchErrors(absl::string_view what, const std::function<void()>& fu
 // The named scalars of what a step returns.
 Metrics ScalarsOf(const Nest& nest);
 
-// One replica with its thread's share of a step. Built, used and destroyed by one thread.
+// One replica with its thread's share of a step. Used from one thread, which also builds and
+// destroys it.
 class TorchReplica {
  public:
   using StepFunction = std::function<Nest(Replica&, StepContext&, const Nest&)>;

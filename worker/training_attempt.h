@@ -18,7 +18,7 @@
 namespace weir {
 
 // Training from where an attempt of the job starts to the job's end, or to the rollback that ends
-// the attempt. Used once, from one thread.
+// the attempt. Used from one thread, once.
 class TrainingAttempt final : public TrainingSteps {
  public:
   TrainingAttempt(TrainingParts& parts, const JobInfo& info);

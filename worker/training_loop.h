@@ -10,7 +10,7 @@
 namespace weir {
 
 // A worker's whole share of a job, over the session and the client alone: the same on a cluster and
-// in one process. Used once, from one thread.
+// in one process. Used from one thread, once.
 class TrainingLoop {
  public:
   explicit TrainingLoop(TrainingParts parts);

@@ -12,7 +12,7 @@ namespace weir {
 
 // A dataset in the order of permutation(seed, epoch), or as it lies. What its transforms draw from
 // LibTorch's default generator depends on the seed and the slice alone, unless it is read on
-// another thread than the loop's (`seeded` false).
+// another thread than the loop's (`seeded` false). Thread-compatible.
 class DatasetSlices final : public SliceReader {
  public:
   struct Options {
@@ -41,7 +41,7 @@ class DatasetSlices final : public SliceReader {
   std::vector<uint64_t> order_;
 };
 
-// Its batches weigh what their tensors' first dimension is.
+// Its batches weigh what their tensors' first dimension is. Thread-safe where the callable is.
 class CallableSource final : public BatchSource {
  public:
   explicit CallableSource(SourceFunction function) : function_(std::move(function)) {}

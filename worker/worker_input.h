@@ -15,7 +15,7 @@
 
 namespace weir {
 
-// Examples by their place: a dataset with its order. Used by one thread at a time.
+// Examples by their place: a dataset with its order. Thread-compatible.
 class SliceReader {
  public:
   virtual ~SliceReader() = default;
@@ -24,7 +24,7 @@ class SliceReader {
   virtual absl::StatusOr<ReplicaBatch> Read(const BatchSlice& slice) = 0;
 };
 
-// Batches from a callable, which has its own order.
+// Batches from a callable, which has its own order. Thread-safe where the callable is.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;

@@ -48,8 +48,8 @@ struct WorkerRunOptions {
   bool terminal = false;         // redraw them in place
 };
 
-// One life of a worker: job file, data, model, training, summary. Interrupt, joined and LeaveNow
-// are thread-safe, the rest is used from one thread.
+// One life of a worker: job file, data, model, training, summary. Used from one thread, but
+// for Interrupt, joined and LeaveNow, which are thread-safe.
 class WorkerRun {
  public:
   WorkerRun(WorkerRunOptions options, const ModelRegistry& models, Clock& clock);

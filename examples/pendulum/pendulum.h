@@ -24,6 +24,7 @@ struct Transition {
   Observation after;
 };
 
+// A rod on a motor that is too weak to lift it at once. Used from one thread.
 class Pendulum {
  public:
   explicit Pendulum(unsigned seed) : random_(seed) { Reset(); }

@@ -33,6 +33,7 @@ inline sockaddr_un ReplayAddress(const std::string& folder, unsigned id) {
   return address;
 }
 
+// What actors have sent, the newest 20,000 steps, received on a thread of its own. Thread-safe.
 class Replay {
  public:
   Replay(const std::string& folder, unsigned id, unsigned seed) : random_(seed) {

@@ -9,6 +9,7 @@ namespace weir {
 
 // While it lives, this thread's denormal operands and results count as zero: in slots that decay
 // for long they would make an update many times slower. Elsewhere than on x86-64 it does nothing.
+// Used from one thread.
 class FlushToZero {
  public:
 #if defined(__x86_64__)

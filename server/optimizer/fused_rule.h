@@ -9,7 +9,7 @@
 
 namespace weir {
 
-// An UpdateRule made of a Strategy, which is one optimizer for elements of type T:
+// Immutable, thread-safe UpdateRule made of a Strategy, one optimizer for elements of type T:
 //   num_slots(), InitialValue(slot)           its state
 //   Constants, ConstantsOf(UpdateContext)     what an update needs to know, computed in double
 //   Run<CpuLevel>(Constants, KernelSpan<T>)   its kernel

@@ -5,7 +5,7 @@
 
 namespace weir {
 
-// A replica that maps images to class scores and trains on cross entropy.
+// A replica that maps images to class scores and trains on cross entropy. Used from one thread.
 class Classifier : public Replica {
  public:
   Nest Train(StepContext& context, const Nest& batch) final;

@@ -19,7 +19,7 @@ namespace weir {
 // formulae and a pairwise algorithm for computing sample variances"); the backward pass is one
 // collective too, and the gradients are those of the joined batch as well, also where batches are
 // unequal or empty, and twice. In async: the replicas of one process. In evaluation mode, and in
-// training mode outside of a step, nothing is gathered.
+// training mode outside of a step, nothing is gathered. Used from one thread.
 //
 // forward throws StepError: InvalidArgument - an input of another number of dimensions or of
 // channels, or fewer than two values a channel on all replicas together.
@@ -39,21 +39,21 @@ class GlobalBatchNormImplBase
   void _check_input_dim(const torch::Tensor& input) override;
 };
 
-// (examples, channels) or (examples, channels, length).
+// (examples, channels) or (examples, channels, length). Used from one thread.
 class GlobalBatchNorm1dImpl : public GlobalBatchNormImplBase<1, GlobalBatchNorm1dImpl> {
  public:
   using GlobalBatchNormImplBase::GlobalBatchNormImplBase;
 };
 TORCH_MODULE(GlobalBatchNorm1d);
 
-// (examples, channels, height, width).
+// (examples, channels, height, width). Used from one thread.
 class GlobalBatchNorm2dImpl : public GlobalBatchNormImplBase<2, GlobalBatchNorm2dImpl> {
  public:
   using GlobalBatchNormImplBase::GlobalBatchNormImplBase;
 };
 TORCH_MODULE(GlobalBatchNorm2d);
 
-// (examples, channels, depth, height, width).
+// (examples, channels, depth, height, width). Used from one thread.
 class GlobalBatchNorm3dImpl : public GlobalBatchNormImplBase<3, GlobalBatchNorm3dImpl> {
  public:
   using GlobalBatchNormImplBase::GlobalBatchNormImplBase;

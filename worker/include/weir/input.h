@@ -30,7 +30,7 @@ struct InputParts {
   uint64_t seed = 0;
   Split split = Split::kTrain;
 };
-class InputContext {
+class InputContext {  // immutable, thread-safe
  public:
   explicit InputContext(InputParts parts) : parts_(std::move(parts)) {}
 
@@ -48,8 +48,8 @@ class InputContext {
   InputParts parts_;
 };
 
-// Examples by number. Used by one thread at a time. What it throws ends the worker, with its
-// message.
+// Examples by number. Thread-compatible. What it throws ends the worker,
+// with its message.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -78,7 +78,7 @@ struct SourceOptions {
   bool ordered = false;   // with several: batches come in the order in which the calls began
 };
 
-// What MakeInput returns. A handle, cheap to copy.
+// What MakeInput returns. A handle, cheap to copy. Thread-compatible.
 class Input {
  public:
   Input() = default;  // none: of an evaluation, which is left out then

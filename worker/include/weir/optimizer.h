@@ -32,7 +32,7 @@ enum StepTiming {
 };
 
 // A wrapped optimizer: its parameters are here, its rule and its slots are on the servers, or, of a
-// local optimizer, here as well. A handle, cheap to copy. Used from its replica's thread.
+// local optimizer, here as well. A handle, cheap to copy. Used from one thread, its replica's.
 class Optimizer {
  public:
   Optimizer() = default;

@@ -120,7 +120,7 @@ class ReplicaContext {
   ReplicaParts& parts_;
 };
 
-// One copy of a model with its step functions. Built, used and destroyed by one thread.
+// One copy of a model with its step functions. Used from one thread, which builds and destroys it.
 class Replica {
  public:
   virtual ~Replica() = default;

@@ -18,7 +18,7 @@
 
 namespace weir {
 
-// The replicas of this process, without their type. Used from the thread of the loop.
+// The replicas of this process, without their type. Used from one thread, the loop's.
 class ReplicatorBase {
  public:
   explicit ReplicatorBase(ReplicaLoop& loop) : loop_(loop) {}
@@ -55,7 +55,7 @@ class ReplicatorBase {
 // place of
 //   while (r.Next()) r.Log(r.Run(&R::Train));
 // It is entered anew, with the weights of the resume point, where the job goes back to a
-// checkpoint.
+// checkpoint. Used from one thread.
 template <typename R>
 class Replicator : public ReplicatorBase {
  public:

@@ -19,7 +19,7 @@ namespace weir {
 struct StepLink;
 struct StepParts;
 
-// One call of a step function on one replica. Used from the replica's thread.
+// One call of a step function on one replica. Used from one thread, the replica's.
 //
 // Collectives block until all replicas in sync have called them; all call the same ones in the same
 // order, and none in Evaluate. Names are for messages. They throw StepError: InvalidArgument -

@@ -10,7 +10,7 @@
 
 namespace weir {
 
-// How an error leaves a user's step, since a Status cannot leave `forward` or an autograd function.
+// How an error leaves `forward` or an autograd function, as no Status can. Immutable, thread-safe.
 class StepError : public std::exception {
  public:
   explicit StepError(absl::Status status) : status_(std::move(status)), text_(status_.ToString()) {}

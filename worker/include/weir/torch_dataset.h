@@ -53,6 +53,7 @@ struct NestOfBatch {
   }
 };
 
+// A dataset of LibTorch's as one of Weir's. Thread-compatible.
 template <typename TorchDataset, typename ToNest>
 class TorchDatasetAdapter final : public Dataset {
  public:
