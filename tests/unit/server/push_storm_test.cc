@@ -20,7 +20,7 @@ class PushStorm : public ::testing::Test {
     server =
         std::make_unique<ParameterServer>(ParameterServer::Options{.name = "weir-server-0",
                                                                    .incarnation = kServer,
-                                                                   .clock = &Clock::Real(),
+                                                                   .clock = &clock,
                                                                    .executor = executor.get()});
     if (sync) view.Sync();
     view.AddVariable("w", elements);
@@ -34,7 +34,7 @@ class PushStorm : public ::testing::Test {
     view.edit().set_state(v1::JOB_STATE_RUNNING);
     WEIR_ASSERT_OK(server->ApplyView(view.NextVersion().Make()));
   }
-  static absl::Time Later() { return Clock::Real().Now() + absl::Minutes(1); }
+  absl::Time Later() const { return clock.Now() + absl::Minutes(1); }
   std::vector<float> Weights() {
     const RequestMaker reader(view, 0);
     auto pulled = CallAndWait<PullResult>([&](auto done) {
@@ -76,6 +76,7 @@ class PushStorm : public ::testing::Test {
     for (std::thread& twin : twins) twin.join();
   }
 
+  FakeClock clock;  // stands still: no deadline passes, however slow the machine is
   std::unique_ptr<Executor> executor = Executor::CreatePool(2);
   uint64_t elements = 0;
   ViewMaker view;
