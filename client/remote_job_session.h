@@ -76,6 +76,7 @@ class RemoteJobSession final : public JobSession {
   template <typename Request>
   Request InThisAttempt(Request request) const;
   absl::Time In(absl::Duration timeout) const { return options_.clock->Now() + timeout; }
+  // remote_job_reports.cc
   void RunReports();
   v1::ReportCutRequest CutRequest(const CutReport& report) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

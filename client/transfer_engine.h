@@ -125,7 +125,6 @@ class TransferEngine final : public ViewListener,
   absl::Status EndedBy(const Routes& routes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkCut(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveOldLanes(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The one that takes a piece now.
   const v1::ServerInfo& ServerOf(Call call, const Piece& piece) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Distribute(const std::shared_ptr<Transfer>& transfer, Call call,

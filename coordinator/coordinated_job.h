@@ -118,8 +118,7 @@ class CoordinatedJob {
   void Run(Turn& turn);
   void Rollback(const std::string& why, Turn& turn);
   void End(v1::JobState state, const std::string& message, Turn& turn);
-  // A callback for asynchronous calls: fn(CoordinatedJob&, Turn&, Result) runs in a turn of its
-  // own.
+  // For asynchronous calls: fn(CoordinatedJob&, Turn&, Result) runs in a turn of its own.
   template <typename Result, typename Fn>
   auto Reenter(Fn fn) const {
     return [enter = context_.enter, run = run_id(), fn = std::move(fn)](Result result) mutable {

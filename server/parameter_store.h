@@ -140,8 +140,7 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   std::string MissingIn(const GroupStep& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // store_reduce.cc
-  using TableRef = std::shared_ptr<CollectiveTable>;
-  absl::StatusOr<TableRef> EnterStep(const ReduceCall& call);
+  absl::StatusOr<std::shared_ptr<CollectiveTable>> EnterStep(const ReduceCall& call);
 
   // store_cuts.cc
   void ExpireChange(uint64_t change_id);

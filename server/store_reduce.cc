@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way of a collective to its table.
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +8,11 @@
 #include "server/parameter_store.h"
 
 namespace weir {
+namespace {
+
+using TableRef = std::shared_ptr<CollectiveTable>;
+
+}  // namespace
 
 void ParameterStore::Reduce(const v1::ReduceRequest& request, Payload payload, absl::Time deadline,
                             ParameterEndpoint::ReduceDone done) {
@@ -23,7 +29,7 @@ void ParameterStore::Reduce(const v1::ReduceRequest& request, Payload payload, a
 }
 
 // A collective begins its step as a push does: a change of members falls before it or after it.
-absl::StatusOr<ParameterStore::TableRef> ParameterStore::EnterStep(const ReduceCall& call) {
+absl::StatusOr<TableRef> ParameterStore::EnterStep(const ReduceCall& call) {
   if (!plan_->stepped() && !alone_) {
     return absl::FailedPreconditionError(
         "this job's workers have no steps in common: collectives over several processes are for "
