@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -152,32 +151,6 @@ TEST_F(LocalCollectivesTest, AMeanIsWeightedAndWhatHasNoWeightIsNotLookedAt) {
   const float one = 1;
   Combine(ReduceOp::kMean, DType::kFloat32, 1, {{&one, 2}, {&nan, 0}}, result.data());
   EXPECT_EQ(result[0], 1);
-}
-
-// As the servers combine the processes' parts.
-TEST(Reduction, OfNoWeightIsUnweightedAndOfBoolsIsWhetherOneIsTrue) {
-  const double one = 1;
-  const double four = 4;
-  double mean = 0;
-  Combine(ReduceOp::kMean, DType::kFloat64, 1, {{&one, 0}, {&four, 0}}, &mean);
-  EXPECT_EQ(mean, 2.5);
-  const bool no[2] = {false, false};
-  const bool yes[2] = {false, true};
-  bool any[2] = {true, false};
-  Combine(ReduceOp::kSum, DType::kBool, 2, {{no, 1}, {yes, 1}}, any);
-  EXPECT_FALSE(any[0]);
-  EXPECT_TRUE(any[1]);
-}
-
-TEST(Reduction, PassesOnWhatIsNoNumber) {
-  const float values[2] = {1, std::numeric_limits<float>::quiet_NaN()};
-  const float others[2] = {2, 3};
-  float result[2];
-  Combine(ReduceOp::kMax, DType::kFloat32, 2, {{values, 1}, {others, 1}}, result);
-  EXPECT_EQ(result[0], 2);
-  EXPECT_TRUE(std::isnan(result[1]));
-  Combine(ReduceOp::kMin, DType::kFloat32, 2, {{others, 1}, {values, 1}}, result);
-  EXPECT_TRUE(std::isnan(result[1]));
 }
 
 TEST_F(LocalCollectivesTest, AGatherHasTheBlocksInTheOrderOfIds) {
@@ -361,60 +334,6 @@ TEST_F(ImpatientTest, AWaitEndsWithTheNamesOfThoseWhoAreMissing) {
       HasStatus(absl::StatusCode::kDeadlineExceeded,
                 AllOf(AnyOf(HasSubstr("replica 6 has waited"), HasSubstr("replica 8 has waited")),
                       HasSubstr("in AllReduce(SUM) \"loss\" f32[1]"), HasSubstr("replica 7"))));
-}
-
-// A meeting in which one replica runs at a time.
-TEST(ReplicaMeeting, InTurnTheReplicasRunOneAtATimeInTheSameOrder) {
-  constexpr uint32_t kReplicas = 3;
-  for (int repeat = 0; repeat < 20; ++repeat) {
-    std::vector<std::string> log;  // unguarded: the turn guards it
-    ReplicaMeeting::Options options;
-    options.replicas = kReplicas;
-    options.in_turn = true;
-    options.turn_taken = [&](uint32_t i) { log.push_back("take " + std::to_string(i)); };
-    options.turn_passed = [&](uint32_t i) { log.push_back("pass " + std::to_string(i)); };
-    ReplicaMeeting meeting(options);
-    meeting.Begin(0, 0);
-    const auto work = [&](absl::Span<const void* const>) {
-      log.push_back("work");
-      return absl::OkStatus();
-    };
-    std::vector<std::thread> threads;
-    for (uint32_t i = 0; i < kReplicas; ++i) {
-      threads.emplace_back([&, i] {
-        meeting.Start(i);
-        WEIR_EXPECT_OK(meeting.Meet(i, "call", nullptr, work));
-        meeting.End(i, absl::OkStatus());
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    EXPECT_THAT(log, ElementsAre("take 0", "pass 0", "take 1", "pass 1", "take 2", "pass 2", "work",
-                                 "take 0", "pass 0", "take 1", "pass 1", "take 2", "pass 2"));
-  }
-}
-
-TEST(ReplicaMeeting, InTurnAFailureReleasesTheOthersOneAfterAnother) {
-  ReplicaMeeting::Options options;
-  options.replicas = 3;
-  options.in_turn = true;
-  int running = 0;  // unguarded: the turn guards it
-  options.turn_taken = [&](uint32_t) { EXPECT_EQ(++running, 1); };
-  options.turn_passed = [&](uint32_t) { EXPECT_EQ(--running, 0); };
-  ReplicaMeeting meeting(options);
-  meeting.Begin(0, 0);
-  std::vector<std::thread> threads;
-  for (uint32_t i = 0; i < 3; ++i) {
-    threads.emplace_back([&, i] {
-      meeting.Start(i);
-      const absl::Status status =
-          i == 1 ? absl::InternalError("broken")
-                 : meeting.Meet(i, "call", nullptr,
-                                [](absl::Span<const void* const>) { return absl::OkStatus(); });
-      meeting.End(i, status);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(meeting.failure(), HasStatus(absl::StatusCode::kInternal, "replica 1: broken"));
 }
 
 }  // namespace
