@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/faults/fault_test.h"
 
-#include <filesystem>
-
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -10,15 +8,6 @@
 #include "tests/support/eventually.h"
 
 namespace weir {
-
-std::string FaultTest::MakeFolder() {
-  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  const std::string folder =
-      absl::StrCat(::testing::TempDir(), "/weir_", test->test_suite_name(), "_", test->name());
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
 
 void FaultTest::StartCluster(const ClusterOptions& options) {
   const std::string lease = absl::StrCat(absl::ToInt64Milliseconds(options.lease));

@@ -13,6 +13,7 @@
 #include "rpc/coordinator_client.h"
 #include "tests/support/process_cluster.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace weir {
 
@@ -53,14 +54,12 @@ class FaultTest : public ::testing::Test {
   // Ids of those that are committed.
   std::vector<std::string> Checkpoints(const std::string& job);
 
-  const std::string folder_ = MakeFolder();
+  const TempFolder temp_;  // of this process: the same test may run beside it
+  const std::string folder_ = temp_.path();
   std::unique_ptr<ProcessCluster> cluster_;
   std::unique_ptr<CoordinatorClient> coordinator_;
   // Checkpoints that have begun. Ends before the client does.
   std::vector<std::future<void>> begun_;
-
- private:
-  static std::string MakeFolder();
 };
 
 }  // namespace weir
