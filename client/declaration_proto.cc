@@ -157,7 +157,9 @@ absl::Status CheckVariable(const v1::Variable& variable, int groups) {
                  absl::StrCat("group ", variable.group(), " of ", groups, " does not exist"));
   }
   if (variable.group() != 0 && !floating) {
-    return Wrong("variable", variable.name(), "a parameter must be f32 or f64");
+    return Wrong("variable", variable.name(),
+                 absl::StrCat("a parameter must be f32 or f64, found ",
+                              v1::DType_Name(variable.dtype()), "; others are state (group 0)"));
   }
   if (!v1::Aggregation_IsValid(variable.aggregation())) {
     return Wrong("variable", variable.name(), "its aggregation is unknown");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/declaration_check.h"
 
-#include <string>
+#include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -30,12 +30,15 @@ absl::Status CheckVariable(const v1::Variable& variable, int groups) {
     return absl::InvalidArgumentError(absl::StrCat("variable '", variable.name(), "': ", what));
   };
   if (variable.name().empty()) return absl::InvalidArgumentError("a variable without a name");
-  if (ElementBytes(variable.dtype()) == 0) return bad("no known dtype");
+  if (ElementBytes(variable.dtype()) == 0) {
+    return bad(absl::StrCat("dtype ", static_cast<int>(variable.dtype()), " is unknown"));
+  }
   if (variable.group() > static_cast<uint32_t>(groups)) {
     return bad(absl::StrCat("group ", variable.group(), " is not declared; there are ", groups));
   }
   if (variable.group() > 0 && !IsFloating(variable.dtype())) {
-    return bad("an optimizer works on f32 and f64 only; declare it as state (group 0)");
+    return bad(absl::StrCat("an optimizer works on DTYPE_F32 and DTYPE_F64, found ",
+                            v1::DType_Name(variable.dtype()), "; declare it as state (group 0)"));
   }
   if (variable.group() == 0 && variable.aggregation() == v1::AGGREGATION_MEAN &&
       !IsFloating(variable.dtype())) {
@@ -83,16 +86,30 @@ std::vector<VariableExtent> ExtentsOf(const v1::Declaration& declaration) {
   return extents;
 }
 
+absl::optional<std::string> DeclarationDifference(const v1::Declaration& there,
+                                                  const v1::Declaration& here) {
+  const auto difference = FirstDifference(there, here);
+  if (!difference) return absl::nullopt;
+  const std::string text = absl::StrCat(difference->key, " is ", difference->left, " there and ",
+                                        difference->right, " here");
+  // Variables come first in a declaration: where one of them differs, the text is about the first.
+  for (int i = 0; i < std::min(there.variables_size(), here.variables_size()); ++i) {
+    const v1::Variable& variable = there.variables(i);
+    if (!FirstDifference(variable, here.variables(i))) continue;
+    return absl::StrCat("variable '", variable.name(), "': ", text);
+  }
+  return text;
+}
+
 absl::Status CheckRestorable(const v1::Declaration& saved, const v1::Declaration& wanted) {
   v1::Declaration saved_variables = saved;
   v1::Declaration wanted_variables = wanted;
   saved_variables.clear_groups();
   wanted_variables.clear_groups();
-  const auto difference = FirstDifference(saved_variables, wanted_variables);
+  const auto difference = DeclarationDifference(saved_variables, wanted_variables);
   if (difference) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the checkpoint is of another model: ", difference->key, " is ",
-                     difference->left, " there and ", difference->right, " here"));
+        absl::StrCat("the checkpoint is of another model: ", *difference));
   }
   if (saved.groups_size() != wanted.groups_size()) {
     return absl::FailedPreconditionError(absl::StrCat("the checkpoint has ", saved.groups_size(),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 #include "sharding/layout.h"
 #include "weir/v1/variables.pb.h"
 
@@ -14,6 +16,11 @@ absl::Status CheckDeclaration(const v1::Declaration& declaration);
 
 // Sizes of the variables of a checked declaration, for sharding.
 std::vector<VariableExtent> ExtentsOf(const v1::Declaration& declaration);
+
+// The first field in which they differ, with the name of its variable and both values. Nothing
+// where they are equal.
+absl::optional<std::string> DeclarationDifference(const v1::Declaration& there,
+                                                  const v1::Declaration& here);
 
 // Whether a checkpoint of `saved` can be loaded into `wanted`: equal variables and kinds of
 // optimizers; rates and other options may differ.

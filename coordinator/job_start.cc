@@ -7,7 +7,6 @@
 #include "coordinator/coordinated_job.h"
 #include "coordinator/declaration_check.h"
 #include "coordinator/job_spec_check.h"
-#include "coordinator/message_difference.h"
 #include "coordinator/placement.h"
 #include "coordinator/sync_groups.h"
 #include "coordinator/turn_log.h"
@@ -19,11 +18,11 @@ absl::Status CoordinatedJob::Declare(const v1::DeclareRequest& request, Turn& tu
   WEIR_RETURN_IF_ERROR(roster_.Check(WorkerId{request.worker()}));
   const v1::Declaration& declaration = request.declaration();
   if (view_.declaration().ByteSizeLong() > 0) {
-    const auto difference = FirstDifference(view_.declaration(), declaration);
+    const auto difference = DeclarationDifference(view_.declaration(), declaration);
     if (!difference) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("job '", name(), "' has declared otherwise: ", difference->key, " is ",
-                     difference->left, " there and ", difference->right, " here"));
+    return absl::FailedPreconditionError(absl::StrCat("job '", name(),
+                                                      "' has declared otherwise: ", *difference,
+                                                      "; all its workers must declare the same"));
   }
   WEIR_RETURN_IF_ERROR(CheckDeclaration(declaration));
   if (spec().regime().backup_workers() > 0 && declaration.groups_size() > 1) {

@@ -76,7 +76,8 @@ TEST(DeclarationProto, EachMistakeIsNamed) {
   check([](Declaration& d) { d.variables[1].name = "v0"; }, "'v0': is declared twice");
   check([](Declaration& d) { d.variables[1].name = ""; }, "no name");
   check([](Declaration& d) { d.variables[1].group = 2; }, "group 2 of 1 does not exist");
-  check([](Declaration& d) { d.variables[1].dtype = DType::kInt32; }, "must be f32 or f64");
+  check([](Declaration& d) { d.variables[1].dtype = DType::kInt32; },
+        "a parameter must be f32 or f64, found DTYPE_I32");
   check([](Declaration& d) { d.variables[1].dtype = static_cast<DType>(99); }, "dtype 99");
   check(
       [](Declaration& d) {

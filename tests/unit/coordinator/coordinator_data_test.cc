@@ -29,6 +29,24 @@ TEST_F(CoordinatorData, EqualDeclarationIsIdempotentAndAnUnequalOneNamesTheField
   EXPECT_EQ(View().declaration().variables(0).shape(0), 8);
 }
 
+TEST_F(CoordinatorData, AnotherDtypeOfASecondWorkerIsRefusedByVariableWithBothDtypes) {
+  WEIR_ASSERT_OK(Join(1, SyncJob(2)));
+  WEIR_ASSERT_OK(Join(2, SyncJob(2)));
+  v1::Declaration first = OneVariable(8);
+  *first.add_variables() = first.variables(0);
+  first.mutable_variables(1)->set_name("bias");
+  WEIR_ASSERT_OK(Declare(1, first));
+  v1::Declaration other = first;
+  other.mutable_variables(1)->set_dtype(v1::DTYPE_F64);
+  EXPECT_THAT(Declare(2, other),
+              HasStatus(kFailedPrecondition,
+                        "job 'job' has declared otherwise: variable 'bias': variables[1].dtype is "
+                        "DTYPE_F32 there and DTYPE_F64 here; all its workers must declare the "
+                        "same"));
+  EXPECT_EQ(View().declaration().variables(1).dtype(), v1::DTYPE_F32);
+  WEIR_EXPECT_OK(Declare(2, first));
+}
+
 TEST_F(CoordinatorData, BadDeclarationsAreRefusedByNameAndChangeNothing) {
   WEIR_ASSERT_OK(Join(1, SyncJob(1)));
   v1::Declaration bad = OneVariable();
@@ -36,7 +54,14 @@ TEST_F(CoordinatorData, BadDeclarationsAreRefusedByNameAndChangeNothing) {
   EXPECT_THAT(Declare(1, bad), HasStatus(kInvalidArgument, HasSubstr("'weights': group 2")));
   bad = OneVariable();
   bad.mutable_variables(0)->set_dtype(v1::DTYPE_I64);
-  EXPECT_THAT(Declare(1, bad), HasStatus(kInvalidArgument, HasSubstr("'weights'")));
+  EXPECT_THAT(Declare(1, bad),
+              HasStatus(kInvalidArgument,
+                        "variable 'weights': an optimizer works on DTYPE_F32 and "
+                        "DTYPE_F64, found DTYPE_I64; declare it as state (group 0)"));
+  bad = OneVariable();
+  bad.mutable_variables(0)->set_dtype(static_cast<v1::DType>(17));
+  EXPECT_THAT(Declare(1, bad),
+              HasStatus(kInvalidArgument, "variable 'weights': dtype 17 is unknown"));
   bad = OneVariable();
   *bad.add_variables() = bad.variables(0);
   EXPECT_THAT(Declare(1, bad), HasStatus(kInvalidArgument, HasSubstr("twice")));
