@@ -378,14 +378,19 @@ class DriveServer(unittest.TestCase):
         self.assertIn("16 bytes; 8 are expected", error.exception.details())
 
     def test_9_health_and_reflection_answer(self):
-        check = self.to_server.unary_unary("/grpc.health.v1.Health/Check")
-        self.assertEqual(check(b"", timeout=DEADLINE), b"\x08\x01")  # status: SERVING
-        reflect = self.to_server.stream_stream(
-            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+        daemons = (
+            (self.to_server, (b"weir.v1.ParameterService", b"weir.v1.ServerControl")),
+            (self.to_coordinator, (b"weir.v1.CoordinatorService",)),
         )
-        names = b"".join(reflect(iter([b"\x3a\x01*"]), timeout=DEADLINE))  # list_services: "*"
-        self.assertIn(b"weir.v1.ParameterService", names)
-        self.assertIn(b"weir.v1.ServerControl", names)
+        for channel, services in daemons:
+            check = channel.unary_unary("/grpc.health.v1.Health/Check")
+            self.assertEqual(check(b"", timeout=DEADLINE), b"\x08\x01")  # status: SERVING
+            reflect = channel.stream_stream(
+                "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+            )
+            names = b"".join(reflect(iter([b"\x3a\x01*"]), timeout=DEADLINE))  # list_services: "*"
+            for service in services:
+                self.assertIn(service, names)
 
     def test_server_drains_and_exits_with_0_on_sigterm(self):
         self.assertEqual(self.server.stop(), 0)
