@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/local_state.h"
 #include "tests/support/eventually.h"
@@ -35,6 +36,16 @@ class LocalClusterTest : public ::testing::Test {
     return AnswerOf(*StartProgram("weir", arguments), 2 * kSoon);
   }
 
+  // What the program prints, for other programs. Fails the test where that is no JSON.
+  nlohmann::json Json(std::vector<std::string> arguments) {
+    arguments.push_back("--json");
+    const Answer answer = Weir(arguments);
+    EXPECT_EQ(answer.code, 0) << answer.output;
+    const auto json = nlohmann::json::parse(answer.output, nullptr, /*allow_exceptions=*/false);
+    EXPECT_TRUE(json.is_object()) << answer.output;
+    return json.is_object() ? json : nlohmann::json::object();
+  }
+
   LocalState Status() {
     const Answer answer = Weir({"local", "status", "--json"});
     auto state = LocalStateFromJson(answer.output);
@@ -60,7 +71,7 @@ TEST_F(LocalClusterTest, ComesUpIsShownAndGoesDown) {
   const Answer status = Weir({"status"});
   EXPECT_EQ(status.code, 0) << status.output;
   EXPECT_THAT(status.output, AllOf(HasSubstr("server-1"), HasSubstr("live"), HasSubstr("No jobs")));
-  EXPECT_EQ(Weir({"jobs", "--json"}).code, 0);
+  EXPECT_THAT(Weir({"jobs"}).output, HasSubstr("No jobs"));
   EXPECT_THAT(Weir({"checkpoint", "list"}).output, HasSubstr("No checkpoints"));
 
   EXPECT_EQ(Weir({"local", "down"}).code, 0);
@@ -68,6 +79,33 @@ TEST_F(LocalClusterTest, ComesUpIsShownAndGoesDown) {
   const Answer down = Weir({"local", "status"});
   EXPECT_EQ(down.code, 1);
   EXPECT_THAT(down.output, HasSubstr("weir local up"));
+}
+
+TEST_F(LocalClusterTest, ProgramsReadItsStatusJobsAndCheckpointsAsJson) {
+  using nlohmann::json;
+  ASSERT_EQ(Weir({"local", "up", "--servers", "2"}).code, 0);
+  const LocalState local = Status();
+  EXPECT_EQ(Json({"status"}).value("jobs", json()), json::array());
+  EXPECT_EQ(Json({"jobs"}).value("jobs", json()), json::array());
+  EXPECT_EQ(Json({"checkpoint", "list"}).value("manifests", json()), json::array());
+
+  const auto worker = StartProgram("counting-worker", {"--coordinator", local.coordinator, "--job",
+                                                       "busy", "--steps", "1000000"});
+  const auto state = [&] {
+    return Json({"jobs"}).value("/jobs/0/view/state"_json_pointer, std::string());
+  };
+  ASSERT_TRUE(Eventually([&] { return state() == "JOB_STATE_RUNNING"; }, kSoon));
+  EXPECT_EQ(Json({"jobs"}).at("jobs").at(0).at("view").at("name"), "busy");
+  EXPECT_EQ(Json({"jobs", "busy"}).at("workers").at(0).at("rank"), 0);
+  const json status = Json({"status"});
+  EXPECT_EQ(status.at("jobs").at(0).at("view").at("name"), "busy");
+  ASSERT_EQ(status.at("servers").size(), 2);
+  for (int i = 0; i < 2; ++i) {
+    const json& server = status.at("servers").at(i);
+    EXPECT_EQ(server.at("live"), true);
+    EXPECT_EQ(server.at("server").at("name"), local.processes[1 + i].name);
+    EXPECT_EQ(server.at("server").at("address"), local.processes[1 + i].address);
+  }
 }
 
 TEST_F(LocalClusterTest, AnUnknownJobIsNamedOnOneLineWithExitStatusOne) {
