@@ -37,7 +37,7 @@ class StepContext {
   static StepContext* Current();
 
   uint64_t step() const;
-  uint64_t global_step() const;  // steps done before this one
+  uint64_t global_step() const;  // both: steps done, in `sync` by the job, else by this worker
   uint32_t replica_id() const;   // from 0, among all of the job
   // Those whose collectives and gradients meet: in `sync` all, in `async` those of this process.
   uint32_t num_replicas_in_sync() const;
