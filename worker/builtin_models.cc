@@ -5,7 +5,7 @@ namespace weir {
 
 absl::Span<const BuiltinModel> BuiltinModels() {
   using Type = ModelOption::Type;
-  static const auto& models = *new std::vector<BuiltinModel>{
+  static const std::vector<BuiltinModel> models = {
       {"mlp", {{"hidden", Type::kCounts, "256", {}}}},
       {"resnet",
        {{"depth", Type::kCount, "8", {"8", "14", "20"}}, {"width", Type::kCount, "16", {}}}},

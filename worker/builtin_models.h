@@ -22,7 +22,7 @@ struct BuiltinModel {
   std::vector<ModelOption> options;
 };
 
-// "mlp", "resnet". Lives for ever.
+// "mlp", "resnet". Lives as long as the program.
 absl::Span<const BuiltinModel> BuiltinModels();
 
 // nullptr: no such model.

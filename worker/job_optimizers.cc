@@ -11,10 +11,8 @@
 namespace weir {
 namespace {
 
-const std::vector<std::string>& Kinds() {
-  static const auto& kinds =
-      *new std::vector<std::string>{"sgd", "adagrad", "rmsprop", "adam", "adamw"};
-  return kinds;
+std::vector<std::string> Kinds() {
+  return {"sgd", "adagrad", "rmsprop", "adam", "adamw"};
 }
 
 double NumberOr(YamlMap& map, const std::string& key, double fallback) {

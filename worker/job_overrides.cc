@@ -11,10 +11,8 @@ namespace weir {
 namespace {
 
 // Keys of which a job gives one: setting one drops the others.
-const std::vector<std::vector<std::string>>& Choices() {
-  static const auto& choices = *new std::vector<std::vector<std::string>>{
-      {"epochs", "steps", "examples"}, {"data.batch.global", "data.batch.per_replica"}};
-  return choices;
+std::vector<std::vector<std::string>> Choices() {
+  return {{"epochs", "steps", "examples"}, {"data.batch.global", "data.batch.per_replica"}};
 }
 
 void Remove(YAML::Node node, const std::vector<std::string>& keys) {
