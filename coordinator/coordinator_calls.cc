@@ -212,7 +212,22 @@ void Coordinator::Heartbeat(const v1::HeartbeatRequest& request, Done<v1::Heartb
   });
 }
 
+absl::Status Coordinator::LeaveServer(uint64_t incarnation, Turn& turn) {
+  WEIR_ASSIGN_OR_RETURN(const std::string name, servers_.Leave(incarnation, turn));
+  LogLater(turn, spdlog::level::info, "server goes name={}: it stops", name);
+  for (auto& [run, job] : jobs_) job->OnServersChanged(turn);
+  return absl::OkStatus();
+}
+
 void Coordinator::Leave(const v1::LeaveRequest& request, Done<v1::LeaveReply> done) {
+  if (request.run_id() == 0) {
+    InTurn([&](Turn& turn) {
+      AssertInTurn();
+      const absl::Status left = LeaveServer(request.worker(), turn);
+      AnswerLater<v1::LeaveReply>(turn, std::move(done), OrEmpty<v1::LeaveReply>(left));
+    });
+    return;
+  }
   InJob<v1::LeaveReply>(request.run_id(), std::move(done), [&](CoordinatedJob& job, Turn& turn) {
     return OrEmpty<v1::LeaveReply>(job.Leave(request, turn));
   });

@@ -208,7 +208,7 @@ void CoordinatedJob::OnServersChanged(Turn& turn) {
     const ServerTable::Server* found = context_.servers.Find(server.name());
     const bool restarted = found != nullptr && found->record.live();
     Rollback(absl::StrCat("server ", server.name(),
-                          restarted ? " has been restarted" : " is gone: its lease has ended"),
+                          restarted ? " has been restarted" : " is gone"),
              turn);
     return;
   }

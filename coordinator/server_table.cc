@@ -81,6 +81,16 @@ absl::Status ServerTable::Heartbeat(const v1::HeartbeatRequest& request, absl::T
   return absl::NotFoundError("no such server; register again");
 }
 
+absl::StatusOr<std::string> ServerTable::Leave(uint64_t incarnation, Turn& turn) {
+  for (auto& [name, server] : servers_) {
+    if (server.record.server().incarnation() != incarnation) continue;
+    server.record.set_live(false);
+    turn.Put(KeyOf(name), server.record);
+    return name;
+  }
+  return absl::NotFoundError("no such server");
+}
+
 void ServerTable::Extend(absl::Duration deaf) {
   for (auto& [name, server] : servers_) server.lease_end += deaf;
 }

@@ -36,6 +36,8 @@ class ServerTable {
   absl::StatusOr<bool> Register(const v1::RegisterServerRequest& request, Turn& turn);
   // Errors: NotFound - unknown; Aborted - its lease had ended, or a newer process has its name.
   absl::Status Heartbeat(const v1::HeartbeatRequest& request, absl::Time now);
+  // It stops: its lease ends now. Answers its name. Errors: NotFound - unknown.
+  absl::StatusOr<std::string> Leave(uint64_t incarnation, Turn& turn);
   // We were deaf for so long: that counts against nobody.
   void Extend(absl::Duration deaf);
   // Ends the leases that are due, and answers the servers' names.

@@ -75,7 +75,7 @@ class CoordinatorSession {
   // Why the session has ended; OK while it goes on.
   absl::Status ended() const;
 
-  // A worker's farewell: no more heartbeats, nor a new registration, then Leave.
+  // A member's farewell: no more heartbeats, nor a new registration, then Leave.
   // Errors: as CoordinatorClient::Call.
   absl::Status Leave(const v1::LeaveRequest& request, absl::Time deadline);
 

@@ -34,6 +34,7 @@ namespace weir {
 namespace {
 
 constexpr std::chrono::seconds kLastCalls(1);
+constexpr absl::Duration kFarewell = absl::Seconds(1);
 constexpr int kCoreThreads = 2;
 constexpr int kControlThreads = 2;
 
@@ -84,6 +85,8 @@ class ServerDaemon {
   absl::Status Start(ShutdownSignal& shutdown);
   // No new jobs; waits, not for ever, until the pushes in flight are answered.
   void Drain();
+  // Tells the coordinator that it stops.
+  void Leave();
 
   const std::string& address() const { return serving_.address; }
   // Why the coordinator will not have this server; OK while it will.
@@ -182,6 +185,14 @@ void ServerDaemon::TakeEvent(const v1::WatchEvent& event) {
   }
 }
 
+// Others need not wait for the end of a lease to know that it is gone.
+void ServerDaemon::Leave() {
+  v1::LeaveRequest request;
+  request.set_worker(incarnation_);
+  const absl::Status left = session_->Leave(request, Clock::Real().Now() + kFarewell);
+  if (!left.ok()) spdlog::warn("the coordinator is not told: {}", std::string(left.message()));
+}
+
 void ServerDaemon::Drain() {
   serving_.server->GetHealthCheckService()->SetServingStatus(false);
   auto drained = std::make_shared<Notification>();
@@ -209,6 +220,7 @@ int RunServer(const Flags& flags) {
   if (!daemon.ended().ok()) return Fail(daemon.ended());
   spdlog::info("draining name={}", flags.name);
   daemon.Drain();
+  daemon.Leave();
   return 0;
 }
 

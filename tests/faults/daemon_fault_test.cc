@@ -77,6 +77,16 @@ TEST_F(DaemonFault, AServerThatStaysAwayIsDoneWithoutAfterItsLease) {
   EXPECT_EQ(ShowJob("counting").view().state(), v1::JOB_STATE_FINISHED);
 }
 
+TEST_F(DaemonFault, AServerThatIsAskedToEndIsDoneWithoutAtOnce) {
+  StartCluster({.servers = 2, .lease = absl::Minutes(10)});
+  StartWorker("a", {"--steps", "80", "--step-ms", "20"});
+  AwaitStep("a", 10);
+  SaveCheckpoint("counting");
+  cluster_->Terminate("server-1");
+  EXPECT_THAT(AwaitFinish("a"), HasSubstr("weight=80"));
+  EXPECT_EQ(ShowJob("counting").view().state(), v1::JOB_STATE_FINISHED);
+}
+
 TEST_F(DaemonFault, APortInUseIsOneClearLineAndExitStatusOne) {
   StartCluster(0);
   for (const char* program : {"weir-coordinator", "weir-server"}) {

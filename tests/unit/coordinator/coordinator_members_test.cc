@@ -305,6 +305,35 @@ TEST_F(CoordinatorMembers, TwoJobsDoNotMeet) {
   EXPECT_EQ(View("job").state(), v1::JOB_STATE_RUNNING);
 }
 
+TEST_F(CoordinatorMembers, AServerThatStopsIsDoneWithoutAtOnceAlsoAfterARestart) {
+  RunJob(AsyncJob(1), {1});
+  ASSERT_THAT(View().shard_map().servers(), SizeIs(2));
+  v1::LeaveRequest farewell;
+  farewell.set_worker(View().shard_map().servers(1).incarnation());
+  WEIR_EXPECT_OK(Call(&Coordinator::Leave, farewell));
+  EXPECT_EQ(View().attempt(), 2u);
+  EXPECT_THAT(View().shard_map().servers(), SizeIs(1));
+  WEIR_EXPECT_OK(Call(&Coordinator::Leave, farewell)) << "once more";
+  EXPECT_EQ(View().attempt(), 2u);
+  Boot();
+  v1::StatusRequest ask;
+  const auto status = Call(&Coordinator::Status, ask);
+  WEIR_ASSERT_OK(status);
+  int live = 0;
+  for (const v1::ServerStatus& server : status->servers()) live += server.live() ? 1 : 0;
+  EXPECT_EQ(live, 1);
+}
+
+TEST_F(CoordinatorMembers, AServerThatWasReplacedDoesNotEndItsSuccessor) {
+  WEIR_ASSERT_OK(AddServer("server-0", 900));
+  WEIR_ASSERT_OK(AddServer("server-0", 950));
+  v1::LeaveRequest farewell;
+  farewell.set_worker(900);
+  EXPECT_THAT(Call(&Coordinator::Leave, farewell),
+              HasStatus(absl::StatusCode::kNotFound, HasSubstr("server")));
+  WEIR_EXPECT_OK(BeatServer(950));
+}
+
 TEST_F(CoordinatorMembers, ServerNameBelongsToTheNewestProcess) {
   WEIR_ASSERT_OK(AddServer("server-0", 900));
   WEIR_ASSERT_OK(AddServer("server-0", 950));
