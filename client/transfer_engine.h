@@ -124,7 +124,7 @@ class TransferEngine final : public ViewListener,
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EndedBy(const Routes& routes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkCut(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LeaveOldLanes(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RouteUnsentAnew(uint64_t former_map, Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const v1::ServerInfo& ServerOf(Call call, const Piece& piece) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Distribute(const std::shared_ptr<Transfer>& transfer, Call call,

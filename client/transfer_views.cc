@@ -28,6 +28,7 @@ void TransferEngine::TakeView(std::shared_ptr<const Routes> routes, Effects& eff
   const bool same_chunks = routes_ != nullptr &&
                            routes_->view().attempt() == routes->view().attempt() &&
                            routes_->num_chunks() == routes->num_chunks();
+  const uint64_t former_map = routes_ == nullptr ? 0 : routes_->view().shard_map().version();
   const bool same_shards = routes_ == nullptr || !routes_->placed() || !routes->placed() ||
                            routes_->layout().shards().size() == routes->layout().shards().size();
   routes_ = std::move(routes);
@@ -35,7 +36,7 @@ void TransferEngine::TakeView(std::shared_ptr<const Routes> routes, Effects& eff
   if (!same_chunks) have_versions_.assign(routes_->num_chunks(), 0);
   if (absl::Status ended = EndedBy(*routes_); !ended.ok()) FailAll(ended, effects);
   if (!routes_->placed()) return;  // what waits goes on waiting
-  LeaveOldLanes(effects);
+  RouteUnsentAnew(former_map, effects);
   std::vector<WireMessage*> awaiting;
   for (const auto& [id, message] : messages_) {
     if (message->state == MessageState::kAwaitingView) awaiting.push_back(message.get());
@@ -95,7 +96,10 @@ void TransferEngine::MarkCut(Effects& effects) {
   if (cut.has_value()) effects.cut = CutReport{attempt_, *std::move(cut)};
 }
 
-void TransferEngine::LeaveOldLanes(Effects& effects) {
+// What is queued for a server that is not listed any more goes where its shards are now; so does
+// what is queued for others, where shards have moved. Lanes to the former end.
+void TransferEngine::RouteUnsentAnew(uint64_t former_map, Effects& effects) {
+  const bool moved = routes_->view().shard_map().version() != former_map;
   std::vector<Batch> stranded;
   std::vector<WireMessage*> to_requeue;
   for (auto entry = lanes_.begin(); entry != lanes_.end();) {
@@ -105,7 +109,7 @@ void TransferEngine::LeaveOldLanes(Effects& effects) {
         std::any_of(servers.begin(), servers.end(), [&](const v1::ServerInfo& server) {
           return LaneKey(server.incarnation(), server.address()) == entry->first;
         });
-    if (listed) {
+    if (listed && !moved) {
       ++entry;
       continue;
     }
@@ -113,7 +117,7 @@ void TransferEngine::LeaveOldLanes(Effects& effects) {
     lane.fresh.clear();
     to_requeue.insert(to_requeue.end(), lane.again.begin(), lane.again.end());
     lane.again.clear();
-    if (lane.calls == 0 && lane.in_flight_bytes == 0 && !lane.pumping) {
+    if (!listed && lane.calls == 0 && lane.in_flight_bytes == 0 && !lane.pumping) {
       effects.to_close.push_back(std::move(lane.endpoint));
       lanes_.erase(entry++);
     } else {

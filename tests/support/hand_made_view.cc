@@ -39,7 +39,7 @@ v1::JobView HandMadeView::Make() const {
   }
   const Layout layout(extents, shard_bytes, chunk_bytes == 0 ? kDefaultChunkBytes : chunk_bytes);
   v1::ShardMap& map = *view.mutable_shard_map();
-  map.set_version(1);
+  map.set_version(shard_map_version);
   map.set_shard_bytes(layout.shard_bytes());
   map.set_chunk_bytes(layout.chunk_bytes());
   for (const v1::ServerInfo& server : servers) *map.add_servers() = server;

@@ -25,6 +25,7 @@ struct HandMadeView {
   std::vector<uint64_t> workers;  // by rank; the first one initialises
   uint64_t first_step_of_last = 0;
   std::vector<v1::ServerInfo> servers;
+  uint64_t shard_map_version = 1;
   uint64_t shard_bytes = 0;
   uint64_t chunk_bytes = 0;
   uint64_t cut = 0;
