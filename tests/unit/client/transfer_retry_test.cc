@@ -173,6 +173,23 @@ TEST_F(TransferRetry, MemoryStaysTheCallersUntilTheServerHasLetGo) {
   EXPECT_EQ((*pushed)->status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+// The first pull's message keeps its turn, and so the credit, while it waits to be sent again.
+TEST_F(TransferRetry, WhatAPullThatFailsGivesBackIsTheNextOnesAtOnce) {
+  AddServer("ps-0", 100, /*credit_bytes=*/256, /*payload_bytes=*/256);
+  view_.declaration = SgdOver({64, 64});
+  Start();
+  server("ps-0").FailNext(absl::UnavailableError("gone"));
+  Values first;
+  Values second;
+  const auto failed = Pull(first, absl::Milliseconds(1));
+  const auto pulled = Pull(second);
+  executor_.Advance(absl::Milliseconds(1));
+  ASSERT_TRUE(failed->has_value());
+  EXPECT_EQ((*failed)->status().code(), absl::StatusCode::kDeadlineExceeded);
+  ASSERT_TRUE(pulled->has_value());
+  WEIR_EXPECT_OK(**pulled);
+}
+
 TEST_F(TransferRetry, AfterAnUnknownOutcomeTheGroupIsClosedUntilTheNextAttempt) {
   StartOverOne();
   for (int i = 0; i < 100; ++i) server("ps-0").FailNext(absl::UnavailableError("gone"));
