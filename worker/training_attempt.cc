@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "rpc/errors.h"
 #include "rpc/job_length.h"
 #include "rpc/regime.h"
 
@@ -77,7 +78,10 @@ absl::Status TrainingAttempt::Initialise() {
   WEIR_RETURN_IF_ERROR(parts_.session.ReportInitialised());
   spdlog::info("initialised attempt={} variables={}", info_.attempt,
                parts_.runner.declaration().variables.size());
-  return parts_.session.WaitUntilReady(timeout_).status();
+  WEIR_ASSIGN_OR_RETURN(const JobInfo ready, parts_.session.WaitUntilReady(timeout_));
+  // A rollback meanwhile has undone what was assigned.
+  return ready.attempt == info_.attempt ? absl::OkStatus()
+                                        : StaleAttempt(info_.attempt, ready.attempt);
 }
 
 absl::Status TrainingAttempt::Start() {

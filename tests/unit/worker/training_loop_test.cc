@@ -78,6 +78,22 @@ TEST_F(TrainingLoopTest, WithoutACheckpointTheInitialiserAssignsItsFirstValuesAg
   EXPECT_EQ(client_.weight, 97);
 }
 
+// The initialiser's server dies after it has reported, before the job runs.
+TEST_F(TrainingLoopTest, ARollbackBeforeTheFirstStepIsFollowedToo) {
+  int asked = 0;
+  session_.not_ready = [&](absl::Duration) -> absl::Status {
+    if (++asked == 2) {
+      session_.info.attempt = 1;
+      session_.info.state = JobState::kInitialising;
+    }
+    return absl::OkStatus();
+  };
+  WEIR_ASSERT_OK(Run());
+  calls_.resize(6);
+  EXPECT_THAT(calls_,
+              ElementsAre("declare", "assign", "initialised", "assign", "initialised", "pull 0"));
+}
+
 TEST_F(TrainingLoopTest, TheLogSaysWhatAnAttemptResumesFromAndWhatWasDamaged) {
   session_.info.initialiser = false;
   session_.info.state = JobState::kRunning;
