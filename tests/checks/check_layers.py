@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the tree against its layers: who may include whom, what may see gRPC and LibTorch, licences.
+"""Holds the tree against its layers and habits: who may include whom, what may see gRPC and
+LibTorch, licences, how long files are, that classes say from which threads they may be used.
 
 usage: check_layers.py ROOT
-Prints each breach as file:line: message and exits 1 if there is one. Files longer than their budget
-are printed as warnings only.
+Prints each breach as file:line: message and exits 1 if there is one. Tests that are too long are
+printed as warnings only.
 """
 import pathlib
 import re
@@ -32,12 +33,16 @@ WITHOUT_GRPC = {"common", "sharding", "rpc_core", "server_core", "coordinator_co
 MAY_SEE_TORCH = {"worker", "bench", "examples", "tests"}
 PUBLIC = ("client/include/weir", "worker/include/weir")
 BUDGETS = {".h": 200, ".cc": 400}
+OVER_BUDGET = {}  # file -> why it is one file all the same
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
 GRPC = re.compile(r"^grpc(pp)?/|\.grpc\.pb\.h$")
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 PROTOBUF = re.compile(r"^google/protobuf/|\.pb\.h$")
+# A class at namespace level that is defined here, and what its comment has to say.
+CLASS = re.compile(r"^class (?:ABSL_\w+ )?(\w+)[^;]*$")
+THREADS = re.compile(r"thread-safe|thread-compatible|used from one thread", re.I)
 
 
 class Tree:
@@ -144,13 +149,34 @@ def check_licences(tree):
                     tree.breach(path.relative_to(tree.root).as_posix(), 1, f"no line '{LICENCE}'")
 
 
-def warn_about_length(tree):
-    for folder in [f for f in MAY_INCLUDE if "/" not in f]:
+def check_length(tree):
+    for folder in [f for f in MAY_INCLUDE if "/" not in f] + ["tests"]:
         for file in tree.sources(folder):
             lines = (tree.root / file).read_text(encoding="utf-8").count("\n")
             budget = BUDGETS[pathlib.PurePath(file).suffix]
-            if lines > budget:
+            if lines > budget and folder == "tests":
                 print(f"warning: {file} has {lines} lines; its budget is {budget}")
+            elif lines > budget and file not in OVER_BUDGET:
+                tree.breach(file, lines, f"{lines} lines; the budget is {budget}: cut it by "
+                            "responsibility or operation, or say why not in OVER_BUDGET")
+            elif lines <= budget and file in OVER_BUDGET:
+                tree.breach(file, lines, "is within its budget: take it out of OVER_BUDGET")
+
+
+def check_threads(tree):
+    for folder in [f for f in MAY_INCLUDE if "/" not in f]:
+        for file in (f for f in tree.sources(folder) if f.endswith(".h")):
+            comment = ""
+            text = (tree.root / file).read_text(encoding="utf-8")
+            for number, line in enumerate(text.splitlines(), 1):
+                defined = CLASS.match(line)
+                if defined and not THREADS.search(comment + line):
+                    tree.breach(file, number, f"{defined[1]}'s comment does not say whether it is "
+                                "thread-safe, thread-compatible or used from one thread")
+                if line.startswith("//"):
+                    comment += " " + line.lstrip("/ ")
+                elif not line.startswith(("template", "requires")):
+                    comment = ""
 
 
 def main():
@@ -159,10 +185,11 @@ def main():
     check_cores(tree)
     check_public_headers(tree)
     check_licences(tree)
-    warn_about_length(tree)
+    check_length(tree)
+    check_threads(tree)
     for breach in tree.breaches:
         print(breach)
-    print(f"{len(tree.breaches)} breaches of the layers")
+    print(f"{len(tree.breaches)} breaches of the layers and habits")
     return 1 if tree.breaches else 0
 
 
