@@ -76,9 +76,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
 
   // Errors: NotFound - no such chunk here; DataLoss - sizes that are not the chunk's.
   absl::Status LoadChunk(ShardId shard, uint64_t chunk, const SavedChunk& saved);
-  // The job goes on from here. `group_steps`: [0] state's, then by group.
-  // Chunks that were not loaded stay without values, and are not served.
-  // Errors: FailedPrecondition - pushes have been taken already, or the attempt has ended.
+  // The job goes on from here; chunks that were not loaded are not served. `group_steps`: [0]
+  // state's, then by group. Errors: FailedPrecondition - pushes have been taken; those of End.
   absl::Status FinishRestore(absl::Span<const uint64_t> group_steps);
 
  private:
@@ -112,7 +111,8 @@ class ParameterStore final : public std::enable_shared_from_this<ParameterStore>
   absl::Status CheckServing(absl::Span<const SegmentTarget> segments);
   absl::Status NoValuesYet(const VariablePlan& variable);
   absl::StatusOr<PullResult> ReadWeights(absl::Span<const SegmentTarget> segments);
-  void AddPull(WaitingPull pull, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddPull(WaitingPull pull, absl::Time deadline, StoreEffects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayPull(const WaitingPull& pull) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleasePulls(StoreEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string MissingBelow(const WaitingPull& pull) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

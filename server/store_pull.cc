@@ -62,29 +62,34 @@ void ParameterStore::Pull(const v1::PullRequest& request, absl::Time deadline,
     MutexLock lock(mutex_);
     const auto worker = static_cast<WorkerId>(request.context().worker());
     uint32_t sync_group = 0;
-    if (worker != WorkerId::kReader) {
+    if (const MemberInfo* const member = members_->Find(worker)) {
+      sync_group = member->sync_group;
       staleness_gate_.Reach(worker, request.step());
-      const MemberInfo* const member = members_->Find(worker);
-      if (member != nullptr) sync_group = member->sync_group;
       LedgerOf(sync_group).Reach(worker, request.step());
     }
-    if (!ended_.ok()) {
-      effects.replies.push_back(
-          [done = std::move(done), why = ended_]() mutable { std::move(done)(why); });
-    } else {
-      AddPull({.worker = worker,
-               .sync_group = sync_group,
-               .step = request.step(),
-               .segments = *std::move(segments),
-               .done = std::move(done)},
-              deadline);
-      Advance(effects);
-    }
+    AddPull({.worker = worker,
+             .sync_group = sync_group,
+             .step = request.step(),
+             .segments = *std::move(segments),
+             .done = std::move(done)},
+            deadline, effects);
+    Advance(effects);
   }
   RunEffects(effects);
 }
 
-void ParameterStore::AddPull(WaitingPull pull, absl::Time deadline) {
+// Since its request was checked the attempt may have ended, or its worker have left; what they had
+// left waiting was answered then.
+void ParameterStore::AddPull(WaitingPull pull, absl::Time deadline, StoreEffects& effects) {
+  absl::Status over = ended_;
+  if (over.ok() && pull.worker != WorkerId::kReader && members_->Find(pull.worker) == nullptr) {
+    over = NotAMember(pull.worker, "it has just left");
+  }
+  if (!over.ok()) {
+    effects.replies.push_back(
+        [done = std::move(pull.done), over]() mutable { std::move(done)(over); });
+    return;
+  }
   const uint64_t id = ++waiting_.last_id;
   waiting_.pulls[id] = std::move(pull);
   AddDeadline(id, deadline);

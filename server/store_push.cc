@@ -213,7 +213,7 @@ void ParameterStore::FinishMessage(std::unique_ptr<PushMessage> message, Applied
              .segments = std::move(message->segments),
              .done = std::move(message->reply.pull),
              .outcome = applied.outcome},
-            message->deadline);
+            message->deadline, effects);
     return;
   }
   effects.replies.push_back([this, self = shared_from_this(), message = std::move(message),

@@ -58,6 +58,26 @@ TEST_F(BoundedStaleness, TheReplyOfARemovedMemberEndsWithAborted) {
   EXPECT_TRUE(IsNotAMember(fast.get().status()));
 }
 
+// The attempt ends while the push is applied, before its reply begins to wait.
+TEST_F(BoundedStaleness, NoReplyBeginsToWaitInAnAttemptThatIsOver) {
+  for (uint64_t step = 0; step < 3; ++step) WEIR_ASSERT_OK(Step(ann, step).get());
+  ViewMaker next = view;
+  next.edit().set_attempt(2);
+  next.NextVersion();
+  const auto roll_back = [&] { WEIR_EXPECT_OK(server->ApplyView(next.Make())); };
+  Answer<PullResult> fast;
+  server->PushPull(Whole(ann, 3), PayloadOf(Filled(100, 1), roll_back), Soon(), fast.Callback());
+  EXPECT_TRUE(IsStaleAttempt(fast.get().status())) << fast.get().status();
+}
+
+TEST_F(BoundedStaleness, NoReplyBeginsToWaitForWhoIsNoMemberAnyMore) {
+  for (uint64_t step = 0; step < 3; ++step) WEIR_ASSERT_OK(Step(ann, step).get());
+  Answer<PullResult> fast;
+  server->PushPull(Whole(ann, 3), PayloadOf(Filled(100, 1), [&] { Remove(kAnn); }), Soon(),
+                   fast.Callback());
+  EXPECT_TRUE(IsNotAMember(fast.get().status())) << fast.get().status();
+}
+
 TEST_F(BoundedStaleness, WhoWaitsTooLongIsToldForWhom) {
   for (uint64_t step = 0; step < 3; ++step) WEIR_ASSERT_OK(Step(ann, step).get());
   const auto fast = Step(ann, 3);

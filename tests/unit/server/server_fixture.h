@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -32,6 +33,24 @@ Payload PayloadOf(const std::vector<T>& values) {
   Payload payload;
   payload.Append(owned->data(), owned->size() * sizeof(T), owned,
                  [](void* owner) { delete static_cast<std::vector<T>*>(owner); });
+  return payload;
+}
+
+// The same; `let_go` is called when the store gives it back, which of a push it does without any
+// lock, when the values are applied and the push is still to be finished.
+template <typename T>
+Payload PayloadOf(const std::vector<T>& values, std::function<void()> let_go) {
+  struct Owned {
+    std::vector<T> values;
+    std::function<void()> let_go;
+  };
+  auto owned = std::make_unique<Owned>(Owned{values, std::move(let_go)});
+  Payload payload;
+  const void* const data = owned->values.data();
+  payload.Append(data, values.size() * sizeof(T), owned.release(), [](void* owner) {
+    const std::unique_ptr<Owned> last(static_cast<Owned*>(owner));
+    last->let_go();
+  });
   return payload;
 }
 
