@@ -60,7 +60,7 @@ ChunkSnapshot Chunk::Snapshot() const {
   return snapshot;
 }
 
-absl::StatusOr<bool> Chunk::Assign(const ChunkValues& values) {
+absl::StatusOr<bool> Chunk::Assign(const ChunkValues& values, uint64_t view_version) {
   BufferRef fresh = traits_.pool->Allocate(bytes());
   if (!fresh) return NoMemory(*traits_.variable, bytes());
   CopyOut(values, elements_, traits_.variable->element_bytes, fresh.mutable_data());
@@ -71,7 +71,10 @@ absl::StatusOr<bool> Chunk::Assign(const ChunkValues& values) {
         return place->group_step == 0 && place->accumulator.empty();
       });
   const bool first = !weights_;
-  if (first || untouched) std::swap(weights_, fresh);
+  if (first || (untouched && view_version >= assigned_in_)) {
+    std::swap(weights_, fresh);
+    assigned_in_ = view_version;
+  }
   return first;
 }
 

@@ -79,10 +79,11 @@ class Chunk {
   Reading Read() const;
   ChunkSnapshot Snapshot() const;
 
-  // Initial values; without effect where an update has been applied or counted already. True: the
+  // Initial values, by the one whose turn it was in the view of this version; without effect where
+  // an update has been applied or counted already, or values of a later view are here. True: the
   // chunk had none before.
   // Errors: ResourceExhausted - no memory.
-  absl::StatusOr<bool> Assign(const ChunkValues& values);
+  absl::StatusOr<bool> Assign(const ChunkValues& values, uint64_t view_version);
   // Errors: DataLoss - sizes that are not this chunk's; ResourceExhausted - no memory.
   absl::Status Load(const SavedChunk& saved);
   // The group step that the chunk accepts next, in step. What an open one has got is dropped.
@@ -165,7 +166,8 @@ class Chunk {
   mutable Mutex mutex_;
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool old_ ABSL_GUARDED_BY(mutex_) = false;  // ChunkSnapshot.old
+  bool old_ ABSL_GUARDED_BY(mutex_) = false;          // ChunkSnapshot.old
+  uint64_t assigned_in_ ABSL_GUARDED_BY(mutex_) = 0;  // version of the view; 0: not assigned
   BufferRef weights_ ABSL_GUARDED_BY(mutex_);
   BufferRef slots_ ABSL_GUARDED_BY(mutex_);
 

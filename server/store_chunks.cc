@@ -56,14 +56,15 @@ void StoreChunks::ResumeAt(const GroupStep& step) {
   }
 }
 
-absl::Status StoreChunks::Assign(absl::Span<const SegmentTarget> segments, const Payload& payload) {
+absl::Status StoreChunks::Assign(absl::Span<const SegmentTarget> segments, const Payload& payload,
+                                 uint64_t view_version) {
   for (const SegmentTarget& segment : segments) {
     const Shard& shard = segment.shard->shard;
     for (uint64_t i = 0; i < segment.num_chunks && !segment.absent; ++i) {
       Chunk& chunk = At(*segment.shard, segment.first_chunk + i);
       const size_t offset = segment.payload_offset + i * shard.chunk_elements * shard.element_bytes;
       WEIR_ASSIGN_OR_RETURN(const bool first,
-                            chunk.Assign({.payload = &payload, .offset = offset}));
+                            chunk.Assign({.payload = &payload, .offset = offset}, view_version));
       if (first) ++initialised_;
     }
   }

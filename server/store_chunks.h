@@ -47,7 +47,8 @@ class StoreChunks {
   void StartAt(absl::Span<const uint64_t> group_steps);
   void ResumeAt(const GroupStep& step);
   // As Chunk's. Errors: ResourceExhausted - no memory; chunks before it have their values.
-  absl::Status Assign(absl::Span<const SegmentTarget> segments, const Payload& payload);
+  absl::Status Assign(absl::Span<const SegmentTarget> segments, const Payload& payload,
+                      uint64_t view_version);
   // As Chunk's, and NotFound - no such chunk here.
   absl::Status Load(ShardId shard, uint64_t chunk, const SavedChunk& saved);
 

@@ -159,8 +159,10 @@ absl::Status ParameterStore::Assign(const v1::AssignRequest& request, const Payl
   WEIR_ASSIGN_OR_RETURN(
       const std::vector<SegmentTarget> segments,
       ResolveSegments(*plan_, request.segments(), Carrier::kRequest, payload.size()));
+  uint64_t view_version = 0;
   {
     MutexLock lock(mutex_);
+    view_version = view_.version;
     const auto worker = static_cast<WorkerId>(request.context().worker());
     if (worker == WorkerId::kReader || worker != view_.initialiser ||
         view_.state != v1::JOB_STATE_INITIALISING) {
@@ -169,7 +171,7 @@ absl::Status ParameterStore::Assign(const v1::AssignRequest& request, const Payl
                        " is not the one who assigns initial values now; refresh the view"));
     }
   }
-  return chunks_.Assign(segments, payload);
+  return chunks_.Assign(segments, payload, view_version);
 }
 
 }  // namespace weir

@@ -179,6 +179,30 @@ TEST_F(ParameterServerTest, ALateAssignDoesNotUndoAPush) {
   EXPECT_EQ(Weights(view, 0), Filled(100, -2));
 }
 
+// It has left while its first chunk was written.
+TEST_F(ParameterServerTest, AFormerInitialiserDoesNotUndoItsSuccessorsValues) {
+  std::function<void()> interrupt;
+  server = std::make_unique<ParameterServer>(ParameterServer::Options{.name = "weir-server-0",
+                                                                      .incarnation = kServer,
+                                                                      .clock = &clock,
+                                                                      .executor = &executor,
+                                                                      .has_memory = [&](size_t) {
+                                                                        if (interrupt)
+                                                                          std::exchange(interrupt,
+                                                                                        nullptr)();
+                                                                        return true;
+                                                                      }});
+  WEIR_ASSERT_OK(server->ApplyView(view.Make()));
+  const v1::AssignRequest former = ann.Assign(ann.SegmentsOf(0));
+  interrupt = [&] {
+    view.RemoveMember(kAnn).edit().set_initialiser(kBob);
+    WEIR_ASSERT_OK(server->ApplyView(view.NextGeneration().Make()));
+    WEIR_ASSERT_OK(Assign(bob.Assign(bob.SegmentsOf(0)), PayloadOf(Filled(100, 2))));
+  };
+  (void)Assign(former, PayloadOf(Filled(100, 1)));
+  EXPECT_EQ(Weights(view, 0), Filled(100, 2));
+}
+
 TEST_F(ParameterServerTest, AJobThatDoesNotFitIsRefusedWithTheNumbers) {
   MakeServer(/*memory_limit_bytes=*/1000);
   // Adam in sync: weights, 2 slots, 1 accumulator: 4 * 400 = 1600.
