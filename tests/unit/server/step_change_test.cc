@@ -35,7 +35,7 @@ class StepChange : public WorkersFixture {
   }
   Answer<StoreSnapshot> TakeCut(uint64_t cut) {
     Answer<StoreSnapshot> answer;
-    const auto store = server->Store(kRun);
+    const auto store = server->Store(view.view().run_id());
     EXPECT_THAT(store, IsOk());
     (*store)->TakeCut({.cut = cut, .marks = {}}, Soon(), answer.Callback());
     return answer;
@@ -140,6 +140,27 @@ TEST_F(StepChange, ACommittedCutIsTakenWhenAllStepsBeforeAreClosed) {
     }
   }
   EXPECT_EQ(Weights(view, 0), Filled(100, -3));
+}
+
+// Steps do not wait for state.
+TEST_F(StepChange, ABoundaryWaitsForStateThatIsBeingWritten) {
+  view = ViewMaker();
+  view.edit().set_run_id(kRun + 1);
+  view.Sync().AddVariable("w", 100).AddVariable("s", 1, /*group=*/0).AddMember(kAnn);
+  view.AddMember(kBob);
+  StartJob(view);
+  RunStep(0);
+  WEIR_ASSERT_OK(Prepare(1, 1));
+  Answer<StoreSnapshot> cut;
+  const auto commit = [&] {
+    WEIR_ASSERT_OK(CommitCut(1, 1, 9));
+    cut = TakeCut(9);
+    EXPECT_FALSE(cut.has_come());
+  };
+  v1::PushRequest state = ann.Push(ann.SegmentsOf(1), 1, /*group=*/0);
+  server->Push(state, PayloadOf(Filled(1, 7), commit), Soon(), Answer<v1::PushReply>().Callback());
+  WEIR_ASSERT_OK(cut.get());
+  EXPECT_EQ(cut.get()->group_steps, (std::vector<uint64_t>{1, 1}));
 }
 
 TEST_F(StepChange, ACutThatIsTakenLaterIsStillThatOfItsStep) {

@@ -70,6 +70,25 @@ TEST_F(Takeover, StepsThatNobodyIsLeftToRunAreSkipped) {
   EXPECT_EQ(Weights(view, 0), Filled(kElements, -2));
 }
 
+// Her chunks are closed, but not counted yet. The watch is faster than the boundary.
+TEST_F(Takeover, SuccessorsWaitForAPushThatTheLastMemberLeftWhileItWasApplied) {
+  WEIR_ASSERT_OK(PushStep(ann, 1, 0).get());
+  Answer<v1::PushReply> bobs;
+  const auto take_over = [&] {
+    Remove(kAnn);
+    view.AddMember(kBob, 2).AddMember(kCid, 2).NextGeneration();
+    WEIR_ASSERT_OK(server->ApplyView(view.Make()));
+    bobs = PushStep(bob, 1, 2);
+    EXPECT_FALSE(bobs.has_come());
+  };
+  v1::PushRequest last = ann.Push(ann.SegmentsOf(0), 2);
+  server->Push(last, PayloadOf(Filled(kElements, 1), take_over), Soon(),
+               Answer<v1::PushReply>().Callback());
+  WEIR_ASSERT_OK(bobs.get());
+  WEIR_ASSERT_OK(PushStep(cid, 1, 2).get());
+  EXPECT_EQ(Weights(view, 0), Filled(kElements, -3)) << "after steps 0, 1 and 2";
+}
+
 TEST_F(Takeover, ACutIsTakenOfWhatTheLastMemberLeftInHalf) {
   WEIR_ASSERT_OK(Push(ann.Push(OneSegment(0, 0, 16), 1), Filled(16, 1)).get());
   Remove(kAnn);
