@@ -207,8 +207,7 @@ void CoordinatedJob::OnServersChanged(Turn& turn) {
     if (context_.servers.IsLive(server)) continue;
     const ServerTable::Server* found = context_.servers.Find(server.name());
     const bool restarted = found != nullptr && found->record.live();
-    Rollback(absl::StrCat("server ", server.name(),
-                          restarted ? " has been restarted" : " is gone"),
+    Rollback(absl::StrCat("server ", server.name(), restarted ? " has been restarted" : " is gone"),
              turn);
     return;
   }
