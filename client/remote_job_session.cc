@@ -49,16 +49,7 @@ absl::Status RemoteJobSession::Start() {
     request.set_build(kBuild);
     return request;
   };
-  session.step = [this] {
-    std::shared_ptr<ViewListener> client;
-    uint64_t step = 0;
-    {
-      MutexLock lock(mutex_);
-      client = client_.lock();
-      step = step_;
-    }
-    return client == nullptr ? step : std::max(step, client->next_step());
-  };
+  session.step = [this] { return StepReached(); };
   session.on_event = [this](const v1::WatchEvent& event) { TakeEvent(event); };
   session.on_ended = [this](const absl::Status& status) { TakeEnd(status); };
   WEIR_ASSIGN_OR_RETURN(session_, CoordinatorSession::Create(std::move(session)));
@@ -77,6 +68,20 @@ absl::Status RemoteJobSession::Start() {
     changed_.WaitFor(mutex_, left);
   }
   return ended_;
+}
+
+// First the attempt, then the client's step: where a new attempt is adopted in between, the step is
+// of a newer one than it is told for, and counts for nothing.
+WorkerStep RemoteJobSession::StepReached() const {
+  WorkerStep reached;
+  std::shared_ptr<ViewListener> client;
+  {
+    MutexLock lock(mutex_);
+    reached = {.attempt = adopted_, .step = step_};
+    client = client_.lock();
+  }
+  if (client != nullptr) reached.step = std::max(reached.step, client->next_step());
+  return reached;
 }
 
 RemoteJobSession::~RemoteJobSession() {
@@ -192,15 +197,13 @@ absl::StatusOr<JobInfo> RemoteJobSession::WaitUntilReady(absl::Duration timeout)
     newer_than = view->version();
     // A server may have known of a rollback before this session does.
     if (client != nullptr && client->IsOver(info.attempt)) continue;
-    {
-      MutexLock lock(mutex_);
-      adopted_ = info.attempt;
-    }
     if (client != nullptr) {
       // Perhaps the thread that brings views is not there yet.
       WEIR_RETURN_IF_ERROR(client->OnView(view));
       client->Adopt(info.attempt);
     }
+    MutexLock lock(mutex_);
+    if (std::exchange(adopted_, info.attempt) != info.attempt) step_ = 0;
     return info;
   }
 }

@@ -61,6 +61,8 @@ class RemoteJobSession final : public JobSession {
   explicit RemoteJobSession(Options options);
 
   absl::Status Start();
+  // For heartbeats.
+  WorkerStep StepReached() const;
   void TakeEvent(const v1::WatchEvent& event);
   void TakeEnd(const absl::Status& status);
   JobInfo InfoLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -96,7 +98,7 @@ class RemoteJobSession final : public JobSession {
   uint64_t ranges_attempt_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<v1::DataRange> ranges_ ABSL_GUARDED_BY(mutex_);
   uint64_t ranges_request_ ABSL_GUARDED_BY(mutex_) = 1;  // of the next TakeRanges
-  uint64_t step_ ABSL_GUARDED_BY(mutex_) = 0;            // for heartbeats
+  uint64_t step_ ABSL_GUARDED_BY(mutex_) = 0;            // reported in the adopted attempt
   // The newest of each are sent; older ones are of no use.
   std::optional<CutReport> cut_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::ReportProgressRequest> progress_ ABSL_GUARDED_BY(mutex_);

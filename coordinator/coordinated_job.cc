@@ -149,7 +149,9 @@ void CoordinatedJob::Finish(Turn& turn) {
 }
 
 absl::Status CoordinatedJob::Heartbeat(const v1::HeartbeatRequest& request, const Turn& turn) {
-  return roster_.Heartbeat(WorkerId{request.incarnation()}, request.step(), turn.now());
+  // Of a worker that has not heard of this attempt yet, the step is of one that is undone.
+  const uint64_t step = request.attempt() == view_.attempt() ? request.step() : 0;
+  return roster_.Heartbeat(WorkerId{request.incarnation()}, step, turn.now());
 }
 
 absl::Status CoordinatedJob::CheckWorkersLive(WorkerId newcomer, const Turn& turn) {

@@ -149,7 +149,7 @@ void CoordinatedJob::BeginAttempt(const SharedManifest& source, Turn& turn) {
   }
   resume.set_lost_steps(lost_before + undone_from_ - std::min(undone_from_, resume.step()));
   undone_from_ = 0;
-  roster_.StartAttempt(resume.step(), view_.attempt() > 1, turn.now());
+  roster_.StartAttempt(resume.step(), turn.now());
   for (const WorkerId joining : roster_.Joining()) AddMember(joining, resume.step());
   for (v1::Member& member : *view_.mutable_members()) member.set_first_step(resume.step());
   if (HasSyncGroups(spec())) next_sync_group_ = AssignSyncGroups(view_);
@@ -245,7 +245,7 @@ void CoordinatedJob::Run(Turn& turn) {
                         : absl::StrCat("resumed from ", view_.resume().checkpoint_id(), " (step ",
                                        view_.resume().step(), ")", passed_over));
   view_.clear_initialiser();
-  roster_.StartAttempt(view_.resume().step(), view_.attempt() > 1, turn.now());
+  roster_.StartAttempt(view_.resume().step(), turn.now());
   saver_.Rebase(turn.now(), source_ != nullptr);
   if (roster_.empty()) orphaned_at_ = std::min(orphaned_at_, turn.now());
 }

@@ -26,7 +26,6 @@ void Roster::Load(const v1::JobRecord& record, absl::Time now) {
                                            .lease_end = now + options_.lease,
                                            .progressed = now,
                                            .step = worker.step(),
-                                           .resumed = worker.resumed(),
                                            .progress = worker.progress()};
   }
   for (const v1::Member& member : record.view().members()) {
@@ -50,7 +49,6 @@ void Roster::Save(v1::JobRecord& record) const {
     saved.set_host(worker.host);
     saved.set_joining(worker.joining);
     saved.set_step(worker.step);
-    saved.set_resumed(worker.resumed);
     *saved.mutable_progress() = worker.progress;
   }
   for (const WorkerId id : departed_order_) {
@@ -147,7 +145,7 @@ absl::Status Roster::Heartbeat(WorkerId worker, uint64_t step, absl::Time now) {
   Worker& found = workers_[worker];
   found.last_heard = now;
   found.lease_end = now + options_.lease;
-  if (found.resumed) Advance(found, step, now);
+  Advance(found, step, now);
   return absl::OkStatus();
 }
 
@@ -157,7 +155,6 @@ void Roster::Report(WorkerId worker, const v1::Progress& progress, absl::Time no
   // Reports may overtake one another.
   if (progress.examples() < found->second.progress.examples()) return;
   found->second.progress = progress;
-  found->second.resumed = true;
   Advance(found->second, progress.step(), now);
 }
 
@@ -198,14 +195,13 @@ void Roster::Admit(WorkerId worker, uint64_t first_step) {
   found->second.first_step = first_step;
 }
 
-void Roster::StartAttempt(uint64_t step, bool rollback, absl::Time now) {
+void Roster::StartAttempt(uint64_t step, absl::Time now) {
   highest_step_ = step;
   departed_examples_ = 0;
   departed_late_pushes_ = 0;
   for (auto& [id, worker] : workers_) {
     worker.step = step;
     worker.first_step = step;
-    worker.resumed = !rollback;
     worker.progressed = now;
     worker.progress.Clear();
   }

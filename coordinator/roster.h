@@ -34,8 +34,7 @@ class Roster {
     absl::Time last_heard;
     absl::Time lease_end;
     absl::Time progressed;    // when its step last changed
-    uint64_t step = 0;        // highest reported in this attempt
-    bool resumed = true;      // false: it may not have heard of this attempt, nor do its heartbeats
+    uint64_t step = 0;        // highest that it has told in this attempt
     v1::Progress progress{};  // last report in this attempt
   };
   struct Options {
@@ -59,7 +58,7 @@ class Roster {
   // Whether every worker has been heard since `newcomer` first asked. Errors: Unavailable - one has
   // not, and may be dead; it lives or is gone when its lease ends.
   absl::Status CheckAllLive(WorkerId newcomer, absl::Time now);
-  // Errors: NotFound; Aborted - as above.
+  // `step`: in this attempt; 0: it tells none. Errors: NotFound; Aborted - as above.
   absl::Status Heartbeat(WorkerId worker, uint64_t step, absl::Time now);
   void Report(WorkerId worker, const v1::Progress& progress, absl::Time now);
   // Counts as progress though the step stays: the worker waits for others.
@@ -70,9 +69,8 @@ class Roster {
   void SetJoining(WorkerId worker);
   // A member from now on; also of one that is.
   void Admit(WorkerId worker, uint64_t first_step);
-  // A new attempt begins at `step`. After a `rollback` the steps in heartbeats, which do not say of
-  // which attempt they are, count for a worker from its first report on.
-  void StartAttempt(uint64_t step, bool rollback, absl::Time now);
+  // A new attempt begins at `step`; what was told in those before is forgotten.
+  void StartAttempt(uint64_t step, absl::Time now);
 
   // OK for a live worker.
   // Errors: NotFound; Aborted - it has left, or its lease had ended.

@@ -143,7 +143,11 @@ absl::Status CoordinatorSession::TakeRegistration(const v1::RegisterReply& reply
 absl::Status CoordinatorSession::SendHeartbeat() {
   v1::HeartbeatRequest request;
   request.set_incarnation(options_.incarnation);
-  if (options_.step) request.set_step(options_.step());
+  if (options_.step) {
+    const WorkerStep reached = options_.step();
+    request.set_attempt(reached.attempt);
+    request.set_step(reached.step);
+  }
   if (options_.report) *request.mutable_report() = options_.report();
   {
     MutexLock lock(mutex_);

@@ -17,6 +17,12 @@
 
 namespace weir {
 
+// A worker's step in the attempt that it knows of; attempt 0: it knows of none yet.
+struct WorkerStep {
+  uint64_t attempt = 0;
+  uint64_t step = 0;
+};
+
 // Membership of one process: registers it, sends its heartbeats, and brings it the coordinator's
 // views. A coordinator that is away changes nothing but that views are late: the session keeps
 // trying, without end, and registers again where the coordinator has forgotten it. Thread-safe.
@@ -38,8 +44,8 @@ class CoordinatorSession {
     // Exactly one of these two makes the request, each time the session registers.
     std::function<v1::RegisterServerRequest()> server;
     std::function<v1::RegisterRequest()> worker;
-    // A worker's step, for heartbeats; may be null.
-    std::function<uint64_t()> step;
+    // How far a worker has come, for heartbeats; may be null.
+    std::function<WorkerStep()> step;
     // What a server's heartbeats report, and that the coordinator has it; may be null.
     std::function<v1::ServerReport()> report;
     std::function<void(const v1::ServerReport&)> on_reported;

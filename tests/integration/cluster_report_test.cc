@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cluster tells about itself: pushes that are torn over its servers.
+// What a cluster tells about itself: how far a job is, pushes that are torn over its servers.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -53,11 +53,17 @@ class ClusterReport : public ::testing::Test {
       WEIR_ASSERT_OK_AND_ASSIGN(job, JoinJob(options));
     }
     WEIR_ASSERT_OK(jobs_[0].session->Declare(declaration_));
+    Initialise();
+  }
+
+  // The first worker does.
+  void Initialise() {
     WEIR_ASSERT_OK(jobs_[0].session->WaitUntilReady(absl::Seconds(30)).status());
-    const Values zeros = {std::vector<float>(30000), std::vector<float>(20000)};
-    WEIR_ASSERT_OK(jobs_[0].parameters->Assign(PushItems(zeros)));
+    WEIR_ASSERT_OK(jobs_[0].parameters->Assign(PushItems(Filled(declaration_, 0))));
     WEIR_ASSERT_OK(jobs_[0].session->ReportInitialised());
-    WEIR_ASSERT_OK(jobs_[1].session->WaitUntilReady(absl::Seconds(30)).status());
+    for (Job& job : jobs_) {
+      WEIR_ASSERT_OK(job.session->WaitUntilReady(absl::Seconds(30)).status());
+    }
   }
 
   v1::JobStatus ShowJob() {
@@ -105,6 +111,28 @@ class ClusterReport : public ::testing::Test {
   std::unique_ptr<CoordinatorClient> coordinator_;
   std::array<Job, 2> jobs_;
 };
+
+// That the first worker has made steps 0 to 4 of the new attempt, heartbeats alone tell.
+TEST_F(ClusterReport, AfterARollbackTheStepIsThatOfTheNewAttempt) {
+  StartJob();
+  Progress progress;
+  progress.step = 1000;
+  jobs_[0].session->ReportProgress(progress);
+  EXPECT_TRUE(Eventually([&] { return ShowJob().step() == 1000; }));
+  WEIR_ASSERT_OK(cluster_->RestartServer(0));
+  for (Job& job : jobs_) {
+    WEIR_ASSERT_OK(job.session->WaitForOtherAttempt(1, absl::Seconds(30)));
+  }
+  Initialise();
+  EXPECT_EQ(ShowJob().step(), 0u);
+  progress.step = 1;
+  jobs_[0].session->ReportProgress(progress);
+  const Values ones = Filled(declaration_, 1);
+  for (uint64_t step = 0; step < 5; ++step) {
+    WEIR_ASSERT_OK(jobs_[0].parameters->Push(PushItems(ones), AtStep(step)));
+  }
+  EXPECT_TRUE(Eventually([&] { return ShowJob().step() == 5; })) << ShowJob().step();
+}
 
 TEST_F(ClusterReport, APushThatReachedOneServerOfTwoIsTornWhenItsWorkerIsGone) {
   StartJob();

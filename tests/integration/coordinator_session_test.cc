@@ -49,6 +49,7 @@ class ScriptedCoordinator final : public v1::CoordinatorService::Service {
                          v1::HeartbeatReply* reply) override {
     MutexLock lock(mutex_);
     ++heartbeats_;
+    last_attempt_ = request->attempt();
     last_step_ = request->step();
     last_memory_bytes_ = request->report().memory_bytes();
     const absl::Status status = std::exchange(heartbeat_status_, absl::OkStatus());
@@ -109,6 +110,7 @@ class ScriptedCoordinator final : public v1::CoordinatorService::Service {
   WEIR_GETTER(int, registrations)
   WEIR_GETTER(int, heartbeats)
   WEIR_GETTER(int, watches)
+  WEIR_GETTER(uint64_t, last_attempt)
   WEIR_GETTER(uint64_t, last_step)
   WEIR_GETTER(uint64_t, watched_run)
   WEIR_GETTER(uint64_t, last_memory_bytes)
@@ -123,6 +125,7 @@ class ScriptedCoordinator final : public v1::CoordinatorService::Service {
   int registrations_ ABSL_GUARDED_BY(mutex_) = 0;
   int heartbeats_ ABSL_GUARDED_BY(mutex_) = 0;
   int watches_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_attempt_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_step_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t watched_run_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_memory_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -180,7 +183,7 @@ class CoordinatorSessionTest : public testing::Test {
   void StartWorkerSession() {
     CoordinatorSession::Options options = Common();
     options.worker = [] { return v1::RegisterRequest(); };
-    options.step = [] { return uint64_t{1234}; };
+    options.step = [] { return WorkerStep{.attempt = 3, .step = 1234}; };
     Start(std::move(options));
   }
   void Start(CoordinatorSession::Options options) {
@@ -247,6 +250,7 @@ TEST_F(CoordinatorSessionTest, WorkerWatchesTheRunThatItIsToldAndReportsItsStep)
   StartWorkerSession();
   WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
   EXPECT_TRUE(Eventually([&] { return coordinator_->last_step() == 1234; }));
+  EXPECT_EQ(coordinator_->last_attempt(), 3u);
   EXPECT_TRUE(Eventually([&] { return coordinator_->watched_run() == 42; }));
 }
 

@@ -193,11 +193,11 @@ TEST_F(CoordinatorCheckpoints, RestartedServerRaisesTheAttemptAndTheCheckpointIs
   Pass(absl::Seconds(2), {1, 2}, {900, 950});
   EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING);
   // A heartbeat of a worker that has not heard of it yet is no progress of this attempt.
-  WEIR_ASSERT_OK(Beat(1, 48));
+  WEIR_ASSERT_OK(Beat(1, 48, 1));
   SaveAt(40, 800);
   EXPECT_EQ(servers_.commit.calls.back().second.step(), 40);
   WEIR_ASSERT_OK(Report(1, 41, 20));
-  WEIR_ASSERT_OK(Beat(1, 42));
+  WEIR_ASSERT_OK(Beat(1, 42, 2));
   SaveAt(42, 840);
   EXPECT_EQ(servers_.commit.calls.back().second.step(), 42);
 }

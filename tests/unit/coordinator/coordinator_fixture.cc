@@ -50,11 +50,12 @@ absl::StatusOr<v1::RegisterReply> CoordinatorTest::Join(uint64_t worker, const v
   return reply;
 }
 
-absl::Status CoordinatorTest::Beat(uint64_t worker, uint64_t step) {
+absl::Status CoordinatorTest::Beat(uint64_t worker, uint64_t step, uint64_t attempt) {
   v1::HeartbeatRequest request;
   request.set_incarnation(worker);
   request.set_run_id(run_of_[worker]);
   request.set_step(step);
+  request.set_attempt(attempt);
   return Call(&Coordinator::Heartbeat, request).status();
 }
 

@@ -55,7 +55,8 @@ class CoordinatorTest : public ::testing::Test {
   absl::Status AddServer(const std::string& name, uint64_t incarnation, uint64_t limit = 0);
   absl::StatusOr<v1::RegisterReply> Join(uint64_t worker, const v1::JobSpec& spec,
                                          int32_t rank = -1);
-  absl::Status Beat(uint64_t worker, uint64_t step = 0);
+  // `attempt`: the one that the worker knows of.
+  absl::Status Beat(uint64_t worker, uint64_t step = 0, uint64_t attempt = 1);
   absl::Status BeatServer(uint64_t incarnation, const v1::ServerReport& report = {});
   absl::Status Declare(uint64_t worker, const v1::Declaration& declaration);
   absl::Status ReportInitialised(uint64_t worker);

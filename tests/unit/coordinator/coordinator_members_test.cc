@@ -107,6 +107,21 @@ TEST_F(CoordinatorMembers, WorkerWithoutProgressCountsAsDead) {
   EXPECT_THAT(WorkersOf(View()), ElementsAre(1));
 }
 
+// Steps of 12 s, of which nothing but heartbeats tells.
+TEST_F(CoordinatorMembers, StepsInHeartbeatsAreProgressAlsoAfterARollback) {
+  v1::JobSpec spec = SyncJob(2);
+  spec.set_step_timeout_ms(30000);
+  RunJob(spec, {1, 2});
+  WEIR_ASSERT_OK(AddServer("server-0", 950));  // restarted
+  WEIR_ASSERT_OK(ReportInitialised(1));
+  ASSERT_EQ(View().state(), v1::JOB_STATE_RUNNING);
+  for (uint64_t step = 1; step <= 5; ++step) {
+    Pass(absl::Seconds(12), {1, 2}, {950, 901});
+    ASSERT_THAT(WorkersOf(View()), ElementsAre(1, 2)) << "after " << 12 * step << " s";
+    for (const uint64_t worker : {1, 2}) WEIR_ASSERT_OK(Beat(worker, step, /*attempt=*/2));
+  }
+}
+
 TEST_F(CoordinatorMembers, OtherProtocolsAreRefusedNamingBothVersions) {
   v1::RegisterRequest request;
   *request.mutable_spec() = SyncJob(1);

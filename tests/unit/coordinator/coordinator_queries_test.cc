@@ -146,6 +146,21 @@ TEST_F(JobsProgress, WhatALeaverDidInAnAttemptThatIsUndoneDoesNotCount) {
   EXPECT_THAT(Done(), Pair(0, 0));
 }
 
+TEST_F(JobsProgress, StepsInHeartbeatsCountForTheAttemptThatTheyBelongToAlone) {
+  RunJob(SyncJob(1), {1});
+  WEIR_ASSERT_OK(Beat(1, 30, /*attempt=*/0));
+  EXPECT_THAT(Done(), Pair(0, 0)) << "of a worker that knows of none";
+  WEIR_ASSERT_OK(Beat(1, 30, 1));
+  EXPECT_THAT(Done(), Pair(30, 300));
+  WEIR_ASSERT_OK(AddServer("server-0", 950));  // restarted
+  WEIR_ASSERT_OK(ReportInitialised(1));
+  WEIR_ASSERT_OK(Beat(1, 1, 2));
+  EXPECT_THAT(Done(), Pair(1, 10));
+  WEIR_ASSERT_OK(Report(1, 2, 20));
+  WEIR_ASSERT_OK(Beat(1, 30, 1));
+  EXPECT_THAT(Done(), Pair(2, 20)) << "one that comes late";
+}
+
 TEST_F(JobsProgress, FallsWithARollbackAlone) {
   RunJob(SyncJob(1), {1});
   WEIR_ASSERT_OK(Report(1, 10, 100));
