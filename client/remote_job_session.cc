@@ -333,22 +333,46 @@ absl::StatusOr<std::string> RemoteJobSession::SaveCheckpoint(
   return reply.manifest().id();
 }
 
-absl::Status RemoteJobSession::Leave(bool finished, const std::string& reason) {
+v1::LeaveRequest RemoteJobSession::Farewell(bool finished, const std::string& reason) const {
   v1::LeaveRequest request;
   request.set_run_id(Info().run_id);
   request.set_worker(static_cast<uint64_t>(worker_));
   request.set_finished(finished);
   request.set_reason(reason);
-  {
-    MutexLock lock(mutex_);
-    if (reported_.has_progress()) {
-      request.set_attempt(reported_.attempt());
-      *request.mutable_progress() = reported_.progress();
-    }
+  MutexLock lock(mutex_);
+  if (reported_.has_progress()) {
+    request.set_attempt(reported_.attempt());
+    *request.mutable_progress() = reported_.progress();
   }
-  const absl::Status left = session_->Leave(request, In(kCallTimeout));
+  return request;
+}
+
+absl::Status RemoteJobSession::Leave(bool finished, const std::string& reason) {
+  const absl::Status left = session_->Leave(Farewell(finished, reason), In(kCallTimeout)).status();
   TakeEnd(NotAMember(worker_, "it has left"));
   return left;
+}
+
+absl::StatusOr<bool> RemoteJobSession::LeaveToOthers(const std::string& reason) {
+  const absl::Time deadline = In(kCallTimeout);
+  v1::LeaveRequest request = Farewell(false, reason);
+  request.set_unless_last(true);
+  WEIR_ASSIGN_OR_RETURN(const v1::LeaveReply reply, session_->Leave(request, deadline));
+  if (reply.last_in_view() == 0) {
+    TakeEnd(NotAMember(worker_, "it has left"));
+    return true;
+  }
+  MutexLock lock(mutex_);
+  while (view_->version() < reply.last_in_view()) {
+    WEIR_RETURN_IF_ERROR(CheckGoingOn(InfoLocked()));
+    const absl::Duration left = deadline - options_.clock->Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("no view of job '", view_->name(), "' without those who have left it"));
+    }
+    changed_.WaitFor(mutex_, left);
+  }
+  return false;
 }
 
 }  // namespace weir

@@ -56,6 +56,7 @@ class RemoteJobSession final : public JobSession {
   void ReportProgress(const Progress& progress) override;
   absl::StatusOr<std::string> SaveCheckpoint(const std::map<std::string, double>& metrics) override;
   absl::Status Leave(bool finished, const std::string& reason) override;
+  absl::StatusOr<bool> LeaveToOthers(const std::string& reason) override;
 
  private:
   explicit RemoteJobSession(Options options);
@@ -78,6 +79,7 @@ class RemoteJobSession final : public JobSession {
   template <typename Request>
   Request InThisAttempt(Request request) const;
   absl::Time In(absl::Duration timeout) const { return options_.clock->Now() + timeout; }
+  v1::LeaveRequest Farewell(bool finished, const std::string& reason) const;
   // remote_job_reports.cc
   void RunReports();
   v1::ReportCutRequest CutRequest(const CutReport& report) const

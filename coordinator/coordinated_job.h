@@ -47,7 +47,7 @@ class CoordinatedJob {
 
   absl::StatusOr<v1::RegisterReply> Register(const v1::RegisterRequest& request, Turn& turn);
   absl::Status Heartbeat(const v1::HeartbeatRequest& request, const Turn& turn);
-  absl::Status Leave(const v1::LeaveRequest& request, Turn& turn);
+  absl::StatusOr<v1::LeaveReply> Leave(const v1::LeaveRequest& request, Turn& turn);
   absl::Status Declare(const v1::DeclareRequest& request, Turn& turn);
   absl::Status ReportInitialised(const v1::ReportInitialisedRequest& request, Turn& turn);
   void Barrier(const v1::BarrierRequest& request, absl::Time deadline, BarrierTable::Done done,

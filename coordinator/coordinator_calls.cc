@@ -228,9 +228,8 @@ void Coordinator::Leave(const v1::LeaveRequest& request, Done<v1::LeaveReply> do
     });
     return;
   }
-  InJob<v1::LeaveReply>(request.run_id(), std::move(done), [&](CoordinatedJob& job, Turn& turn) {
-    return OrEmpty<v1::LeaveReply>(job.Leave(request, turn));
-  });
+  InJob<v1::LeaveReply>(request.run_id(), std::move(done),
+                        [&](CoordinatedJob& job, Turn& turn) { return job.Leave(request, turn); });
 }
 
 void Coordinator::Declare(const v1::DeclareRequest& request, Done<v1::DeclareReply> done) {

@@ -184,19 +184,25 @@ void CoordinatedJob::OnAdmitted(const std::vector<WorkerId>& joining, const Memb
       turn.now() + DelayAfter(++admit_failures_, absl::Milliseconds(200), absl::Seconds(10));
 }
 
-absl::Status CoordinatedJob::Leave(const v1::LeaveRequest& request, Turn& turn) {
+absl::StatusOr<v1::LeaveReply> CoordinatedJob::Leave(const v1::LeaveRequest& request, Turn& turn) {
+  v1::LeaveReply reply;
   if (roster_.Find(WorkerId{request.worker()}) == nullptr) {
     const absl::Status status = roster_.Check(WorkerId{request.worker()});
-    return absl::IsNotFound(status) ? status : absl::OkStatus();
+    if (absl::IsNotFound(status)) return status;
+    return reply;
   }
   if (request.has_progress() && request.attempt() == view_.attempt()) {
     TakeReport(WorkerId{request.worker()}, request.progress(), turn);
+  }
+  if (request.unless_last() && roster_.size() == 1) {
+    reply.set_last_in_view(view_.version());
+    return reply;
   }
   const std::string why =
       request.finished() ? "it has finished" : absl::StrCat("it has given up: ", request.reason());
   RemoveWorker(WorkerId{request.worker()}, why, request.finished(), turn);
   AfterDeparture(why, turn);
-  return absl::OkStatus();
+  return reply;
 }
 
 void CoordinatedJob::RemoveWorker(WorkerId worker, const std::string& why, bool finished,

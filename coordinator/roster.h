@@ -83,6 +83,7 @@ class Roster {
   std::vector<const Worker*> MembersAt(uint64_t step) const;
   std::vector<WorkerId> Joining() const;
   bool empty() const { return workers_.empty(); }
+  size_t size() const { return workers_.size(); }
   // "rank 1 (host-b)"
   std::string Describe(WorkerId worker) const;
 

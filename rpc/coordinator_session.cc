@@ -252,14 +252,22 @@ absl::Status CoordinatorSession::WaitUntilRegistered(absl::Time deadline) {
   return absl::OkStatus();
 }
 
-absl::Status CoordinatorSession::Leave(const v1::LeaveRequest& request, absl::Time deadline) {
+absl::StatusOr<v1::LeaveReply> CoordinatorSession::Leave(const v1::LeaveRequest& request,
+                                                         absl::Time deadline) {
+  if (!request.unless_last()) EndMembership();
+  WEIR_ASSIGN_OR_RETURN(const v1::LeaveReply reply,
+                        client_->Call(&CoordinatorStub::Leave, request, deadline));
+  if (reply.last_in_view() == 0) EndMembership();
+  return reply;
+}
+
+void CoordinatorSession::EndMembership() {
   {
     MutexLock lock(mutex_);
     left_ = true;
     changed_.NotifyAll();
   }
   client_->EndWatches();
-  return client_->Call(&CoordinatorStub::Leave, request, deadline).status();
 }
 
 uint64_t CoordinatorSession::term() const {

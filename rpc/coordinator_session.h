@@ -81,9 +81,9 @@ class CoordinatorSession {
   // Why the session has ended; OK while it goes on.
   absl::Status ended() const;
 
-  // A member's farewell: no more heartbeats, nor a new registration, then Leave.
-  // Errors: as CoordinatorClient::Call.
-  absl::Status Leave(const v1::LeaveRequest& request, absl::Time deadline);
+  // A member's farewell: no more heartbeats, nor a new registration, then Leave. Of a worker that may
+  // stay (unless_last), Leave is first. Errors: as CoordinatorClient::Call.
+  absl::StatusOr<v1::LeaveReply> Leave(const v1::LeaveRequest& request, absl::Time deadline);
 
   // Calls of the member's own: client().Call(&CoordinatorStub::Barrier, request, deadline).
   CoordinatorClient& client() { return *client_; }
@@ -103,6 +103,7 @@ class CoordinatorSession {
   void Warn(const std::string& warning) const;
   bool TakeEvent(const v1::WatchEvent& event);
   void ForgetRegistration();
+  void EndMembership();
   void End(const absl::Status& status);
   // What to watch, once registered. None: the session is over.
   std::optional<v1::WatchRequest> AwaitRegistration();

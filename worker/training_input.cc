@@ -107,11 +107,12 @@ absl::Status TrainingAttempt::TakeInput(const FeedItem& item) {
 }
 
 // A source of this worker's has ended: the others go on without it. Where there is nobody else, the
-// job has ended.
+// job has ended; whether there is, the coordinator knows, as the others may be leaving too.
 absl::StatusOr<RunSummary> TrainingAttempt::EndWithInput() {
   WEIR_RETURN_IF_ERROR(parts_.runner.Settle());
   spdlog::info("{}; {}={}", input_ended_, step_name(), step_);
-  if (parts_.session.Info().members.size() <= 1) return End();
+  WEIR_ASSIGN_OR_RETURN(const bool left, parts_.session.LeaveToOthers(input_ended_));
+  if (!left) return End();
   RunSummary summary;
   summary.left = input_ended_;
   return summary;

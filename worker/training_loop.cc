@@ -25,10 +25,11 @@ absl::StatusOr<RunSummary> TrainingLoop::Run() {
   absl::StatusOr<RunSummary> summary = TrainToTheEnd();
   const JobInfo info = parts_.session.Info();
   const absl::Time ended = parts_.clock.Now();
-  const bool finished = summary.ok() && summary->left.empty();
-  const absl::Status left = parts_.session.Leave(
-      finished, summary.ok() ? summary->left : std::string(summary.status().message()));
-  if (!left.ok()) spdlog::warn("leaving the job: {}", left.ToString());
+  if (!summary.ok() || summary->left.empty()) {
+    const absl::Status left =
+        parts_.session.Leave(summary.ok(), std::string(summary.status().message()));
+    if (!left.ok()) spdlog::warn("leaving the job: {}", left.ToString());
+  }
   if (!summary.ok()) return summary;
   summary->name = parts_.spec.name();
   summary->regime = RegimeText(parts_.spec);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cluster tells about itself: how far a job is, pushes that are torn over its servers.
+// What a cluster tells about itself: how far a job is, pushes that are torn over its servers, who is
+// left of a job.
 #include <gmock/gmock.h>
 
 #include <array>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "common/status_macros.h"
@@ -24,6 +26,7 @@ namespace weir {
 namespace {
 
 using ::testing::Each;
+using ::testing::SizeIs;
 
 class ClusterReport : public ::testing::Test {
  protected:
@@ -147,6 +150,24 @@ TEST_F(ClusterReport, APushThatReachedOneServerOfTwoIsTornWhenItsWorkerIsGone) {
   WEIR_ASSERT_OK(jobs_[0].session->Leave(/*finished=*/true, ""));
   EXPECT_EQ(ShowJob().view().state(), v1::JOB_STATE_FINISHED);
   EXPECT_EQ(ShowJob().torn_pushes(), 1u);
+}
+
+// Each sees the other in its view.
+TEST_F(ClusterReport, OfTwoThatLeaveToOthersAtOnceOneStaysAndKnowsThatItIsAlone) {
+  StartJob();
+  std::array<absl::StatusOr<bool>, 2> left;
+  std::thread other([&] { left[1] = jobs_[1].session->LeaveToOthers("its source has ended"); });
+  left[0] = jobs_[0].session->LeaveToOthers("its source has ended");
+  other.join();
+  for (size_t i = 0; i < 2; ++i) {
+    WEIR_ASSERT_OK(left[i]);
+    EXPECT_EQ(jobs_[i].session->Info().member, !*left[i]);
+  }
+  ASSERT_NE(*left[0], *left[1]);
+  JobSession& last = *jobs_[*left[0] ? 1 : 0].session;
+  EXPECT_THAT(last.Info().members, SizeIs(1));
+  WEIR_ASSERT_OK(last.Leave(/*finished=*/true, ""));
+  EXPECT_EQ(ShowJob().view().state(), v1::JOB_STATE_FINISHED);
 }
 
 }  // namespace

@@ -56,9 +56,11 @@ class ScriptedCoordinator final : public v1::CoordinatorService::Service {
     reply->set_term(term_);
     return ToGrpcStatus(status);
   }
-  grpc::Status Leave(grpc::ServerContext*, const v1::LeaveRequest*, v1::LeaveReply*) override {
+  grpc::Status Leave(grpc::ServerContext*, const v1::LeaveRequest* request,
+                     v1::LeaveReply* reply) override {
     MutexLock lock(mutex_);
-    left_ = true;
+    reply->set_last_in_view(request->unless_last() ? 5 : 0);
+    left_ = !request->unless_last();
     return grpc::Status::OK;
   }
   grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
@@ -362,9 +364,14 @@ TEST_F(CoordinatorSessionTest, CallsAreRepeatedWhileTheCoordinatorIsAway) {
   later.join();
 }
 
-TEST_F(CoordinatorSessionTest, LeavingEndsHeartbeatsBeforeItSaysSo) {
+TEST_F(CoordinatorSessionTest, LeavingEndsHeartbeatsBeforeItSaysSoUnlessItStays) {
   StartWorkerSession();
   WEIR_EXPECT_OK(session_->WaitUntilRegistered(Soon()));
+  v1::LeaveRequest stays;
+  stays.set_unless_last(true);
+  WEIR_EXPECT_OK(session_->Leave(stays, Soon()));
+  const int before = coordinator_->heartbeats();
+  EXPECT_TRUE(Eventually([&] { return coordinator_->heartbeats() > before + 1; }));
   WEIR_EXPECT_OK(session_->Leave(v1::LeaveRequest(), Soon()));
   EXPECT_TRUE(coordinator_->left());
   session_->Stop();

@@ -48,6 +48,7 @@ struct Probe : weir::Replica {
         [=, n = context.PerReplicaBatch(1)](weir::StopToken stop) -> std::optional<weir::Nest> {
           ++*calls;
           if (kind == "ends" && second && *calls > 5) return std::nullopt;
+          if (kind == "all-end" && *calls > 5) return std::nullopt;
           if (kind == "throws" && second && *calls > 5)
             throw std::runtime_error("the actor is gone");
           if (kind == "blocks" && *calls > 5) stop.WaitFor(std::chrono::hours(1));

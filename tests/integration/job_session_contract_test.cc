@@ -291,6 +291,16 @@ TEST_P(JobSessionContract, AnotherAttemptIsWaitedForWhereThereIsNoneYet) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(none) || absl::IsAborted(none)) << none;
 }
 
+TEST_P(JobSessionContract, TheOnlyWorkerHasNoOthersToLeaveTheJobTo) {
+  ASSERT_NO_FATAL_FAILURE(Run());
+  WEIR_ASSERT_OK_AND_ASSIGN(const bool left, session().LeaveToOthers("its source has ended"));
+  EXPECT_FALSE(left);
+  EXPECT_TRUE(session().Info().member);
+  WEIR_EXPECT_OK(session().Barrier("end", {}, {kSoon}));
+  WEIR_ASSERT_OK(session().Leave(true, ""));
+  EXPECT_TRUE(Eventually([&] { return !session().Info().member; }));
+}
+
 TEST_P(JobSessionContract, WhoHasLeftHasNoMorePartInTheJob) {
   ASSERT_NO_FATAL_FAILURE(Run());
   WEIR_ASSERT_OK(session().Leave(true, ""));

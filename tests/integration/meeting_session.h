@@ -117,6 +117,7 @@ class MeetingSession final : public JobSession {
     return absl::UnimplementedError("no checkpoints here");
   }
   absl::Status Leave(bool, const std::string&) override { return absl::OkStatus(); }
+  absl::StatusOr<bool> LeaveToOthers(const std::string&) override { return true; }
 
  private:
   Meeting& meeting_;

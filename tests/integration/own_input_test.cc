@@ -20,6 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kLong = absl::Minutes(2);
+constexpr absl::Duration kSoon = absl::Seconds(10);
 
 constexpr char kJob[] = R"(name: probe
 model: {replica: probe}
@@ -98,6 +99,18 @@ TEST_F(OwnInput, AWorkerWhoseSourceEndsLeavesAndTheOtherFinishes) {
   EXPECT_EQ(Summary()["steps"], 40);
   EXPECT_EQ(SavedValue("probe"), -80);
   EXPECT_THAT(cluster_->Output("stays"), HasSubstr("it begins anew after a restart"));
+}
+
+// None of them knows by itself whether the others leave too.
+TEST_F(OwnInput, WhereTheSourcesOfAllEndAtOneStepTheLastWorkerEndsTheJob) {
+  const std::vector<std::string> settings = {"model.options.input=all-end", "steps=40"};
+  for (int rank : {0, 1}) StartWorker(absl::StrCat("w", rank), settings, rank);
+  for (const char* name : {"w0", "w1"}) EXPECT_EQ(ExitOf(name), 0);
+  WEIR_ASSERT_OK_AND_ASSIGN(const std::string end,
+                            cluster_->WaitForLine("coordinator", "job ends", kSoon));
+  EXPECT_THAT(end, HasSubstr("state=JOB_STATE_FINISHED"));
+  EXPECT_EQ(Summary()["steps"], 5);
+  EXPECT_EQ(SavedValue("probe"), -10);
 }
 
 TEST_F(OwnInput, AnExceptionOfACallableNamesPipelineAndReplica) {

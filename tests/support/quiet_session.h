@@ -29,6 +29,7 @@ class QuietSession : public JobSession {
     return std::string();
   }
   absl::Status Leave(bool, const std::string&) override { return absl::OkStatus(); }
+  absl::StatusOr<bool> LeaveToOthers(const std::string&) override { return true; }
 
   std::vector<Progress> reported;
 };

@@ -55,6 +55,7 @@ class LocalJobSession final : public JobSession {
   void ReportProgress(const Progress& progress) override;
   absl::StatusOr<std::string> SaveCheckpoint(const std::map<std::string, double>& metrics) override;
   absl::Status Leave(bool finished, const std::string& reason) override;
+  absl::StatusOr<bool> LeaveToOthers(const std::string&) override { return false; }
 
  private:
   explicit LocalJobSession(const LocalJobOptions& options);

@@ -161,6 +161,10 @@ class JobSession {
   // here on the worker is no member. Idempotent.
   // Errors: DeadlineExceeded, Unavailable - the coordinator did not hear it; the lease ends then.
   virtual absl::Status Leave(bool finished, const std::string& reason) = 0;
+  // As one that has no more to do leaves: like Leave(false, reason), if any other worker is left.
+  // False: this is the last one, as Info() says now, and stays, to end the job. Errors: as for
+  // Leave, but that the worker may be a member still.
+  virtual absl::StatusOr<bool> LeaveToOthers(const std::string& reason) = 0;
 };
 
 }  // namespace weir

@@ -56,6 +56,36 @@ TEST_F(CoordinatorEnd, OrphanEndsAfterItsTimeToLive) {
   EXPECT_EQ(View().state(), v1::JOB_STATE_FAILED);
 }
 
+// What has no more to do at once everywhere must not leave the job to nobody.
+TEST_F(CoordinatorEnd, OfAllThatLeaveUnlessTheyAreTheLastTheLastOneStaysAndCanEndTheJob) {
+  RunJob(SyncJob(3), {1, 2, 3});
+  for (const uint64_t worker : {3, 1}) {
+    WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply left, LeaveUnlessLast(worker));
+    EXPECT_EQ(left.last_in_view(), 0u);
+  }
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply stays, LeaveUnlessLast(2));
+  EXPECT_EQ(stays.last_in_view(), View().version());
+  ASSERT_THAT(View().members(), SizeIs(1));
+  EXPECT_EQ(View().members(0).worker(), 2u);
+  WEIR_EXPECT_OK(Beat(2));
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply repeated, LeaveUnlessLast(1));
+  EXPECT_EQ(repeated.last_in_view(), 0u) << "it has left";
+  WEIR_ASSERT_OK(Leave(2, true));
+  EXPECT_EQ(View().state(), v1::JOB_STATE_FINISHED);
+}
+
+TEST_F(CoordinatorEnd, WhoIsAboutToJoinIsSomebodyToLeaveTheJobTo) {
+  RunJob(SyncJob(2), {1, 2});
+  WEIR_ASSERT_OK(Leave(2, false, "power"));
+  servers_.prepare.answer = [](const auto&, const auto&) -> absl::StatusOr<v1::PrepareStepReply> {
+    return absl::UnavailableError("not now");
+  };
+  WEIR_ASSERT_OK(Join(3, SyncJob(2)));
+  ASSERT_THAT(View().members(), SizeIs(1));
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply left, LeaveUnlessLast(1));
+  EXPECT_EQ(left.last_in_view(), 0u);
+}
+
 TEST_F(CoordinatorEnd, WorkerThatComesBackAdoptsAnOrphan) {
   v1::JobSpec spec = SyncJob(1);
   spec.set_orphan_ttl_ms(60000);

@@ -103,6 +103,14 @@ absl::Status CoordinatorTest::Leave(uint64_t worker, bool finished, const std::s
   return Call(&Coordinator::Leave, request).status();
 }
 
+absl::StatusOr<v1::LeaveReply> CoordinatorTest::LeaveUnlessLast(uint64_t worker) {
+  v1::LeaveRequest request;
+  request.set_run_id(run_of_[worker]);
+  request.set_worker(worker);
+  request.set_unless_last(true);
+  return Call(&Coordinator::Leave, request);
+}
+
 absl::Status CoordinatorTest::Mark(uint64_t worker, uint64_t consumed) {
   v1::ReportCutRequest request;
   request.set_run_id(run_of_[worker]);

@@ -62,6 +62,7 @@ class CoordinatorTest : public ::testing::Test {
   absl::Status ReportInitialised(uint64_t worker);
   absl::Status Report(uint64_t worker, uint64_t step, uint64_t examples);
   absl::Status Leave(uint64_t worker, bool finished, const std::string& reason = "");
+  absl::StatusOr<v1::LeaveReply> LeaveUnlessLast(uint64_t worker);
   absl::Status Mark(uint64_t worker, uint64_t consumed = 0);
   Pending<v1::BarrierReply> Enter(uint64_t worker, const std::string& name, double value,
                                   absl::Duration timeout = absl::Minutes(1), uint64_t step = 0);

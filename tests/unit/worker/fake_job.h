@@ -79,6 +79,12 @@ class FakeSession final : public JobSession {
     calls_.push_back(absl::StrCat("leave ", finished ? "finished" : reason));
     return absl::OkStatus();
   }
+  absl::StatusOr<bool> LeaveToOthers(const std::string& reason) override {
+    if (others_leave_too) info.members = {{info.rank, 0}};
+    if (info.members.size() <= 1) return false;
+    calls_.push_back("leave to others: " + reason);
+    return true;
+  }
 
   JobInfo info;
   absl::Status declared;
@@ -86,6 +92,7 @@ class FakeSession final : public JobSession {
   std::function<absl::Status(absl::Duration)> not_ready;  // null: it is ready
   std::function<absl::Status(absl::Duration)> no_other_attempt;
   std::function<void(const std::string&)> at_barrier;
+  bool others_leave_too = false;
   double alike = 1;  // members that bring to a barrier what this one brings
   std::vector<DataRange> ranges;
   int dry = 0;  // requests for ranges that find none for now

@@ -30,7 +30,18 @@ TEST_F(TrainingInput, AWorkerWhoseSourceHasEndedLeavesAndTheOthersGoOn) {
   EXPECT_FALSE(summary.lead);
   EXPECT_EQ(client_.pushes.size(), 1u);
   EXPECT_THAT(calls_, AllOf(Not(Contains("barrier end")), Not(Contains("save"))));
-  EXPECT_EQ(calls_.back(), "leave input pipeline 0, replica 0: the source has ended");
+  EXPECT_EQ(calls_.back(), "leave to others: input pipeline 0, replica 0: the source has ended");
+}
+
+// Who seems to be there as the source ends may be leaving too.
+TEST_F(TrainingInput, WhoCannotLeaveToOthersEndsTheJobThoughItsViewStillHadThem) {
+  session_.info.members = {{0, 0}, {1, 0}};
+  EndAtSecondTake(input_);
+  session_.others_leave_too = true;
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_TRUE(summary.lead);
+  EXPECT_EQ(summary.checkpoint, "checkpoint-1");
+  EXPECT_EQ(calls_.back(), "leave finished");
 }
 
 TEST_F(TrainingInput, WhereNobodyElseIsLeftTheJobEndsWithItsInput) {
