@@ -28,6 +28,11 @@ std::string LockPath(const std::string& folder) {
   return folder + "/lock";
 }
 
+absl::Status NoLocks(const std::string& folder, int error) {
+  return absl::InternalError(
+      absl::StrCat("cannot lock ", LockPath(folder), ": ", std::strerror(error)));
+}
+
 }  // namespace
 
 std::string LocalStatePath(const std::string& folder) {
@@ -72,7 +77,9 @@ absl::StatusOr<std::unique_ptr<LocalLock>> LocalLock::Take(const std::string& fo
   }
   struct flock lock = WholeFile();
   if (fcntl(file, F_SETLK, &lock) != 0) {
+    const int error = errno;
     close(file);
+    if (error != EACCES && error != EAGAIN) return NoLocks(folder, error);
     return absl::AlreadyExistsError(
         absl::StrCat("another supervisor runs the local cluster of ", folder));
   }
@@ -83,13 +90,22 @@ LocalLock::~LocalLock() {
   close(file_);
 }
 
-std::optional<pid_t> LocalLock::Holder(const std::string& folder) {
+absl::StatusOr<pid_t> LocalLock::Holder(const std::string& folder) {
+  const absl::Status nobody = absl::NotFoundError(absl::StrCat(LockPath(folder), " is not held"));
   const int file = open(LockPath(folder).c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) return std::nullopt;
+  if (file < 0) return nobody;
   struct flock lock = WholeFile();
-  const bool held = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  const int error = fcntl(file, F_GETLK, &lock) == 0 ? 0 : errno;
   close(file);
-  if (!held) return std::nullopt;
+  if (error != 0) return NoLocks(folder, error);
+  if (lock.l_type == F_UNLCK) return nobody;
+  // 0: of no process of this container; negative: of another machine.
+  if (lock.l_pid <= 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(LockPath(folder),
+                     " is held on another machine or in another container; what holds it can be "
+                     "asked and ended from there alone"));
+  }
   return lock.l_pid;
 }
 

@@ -4,7 +4,6 @@
 #include <sys/types.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +38,10 @@ class LocalLock {
   static absl::StatusOr<std::unique_ptr<LocalLock>> Take(const std::string& folder);
   ~LocalLock();
 
-  // The process that holds the folder's lock, if one does.
-  static std::optional<pid_t> Holder(const std::string& folder);
+  // The process that holds the folder's lock; a number that can be signalled. Errors: NotFound -
+  // nobody does; FailedPrecondition - one does that has no number here, being on another machine or
+  // in another container; Internal - the file system keeps no locks.
+  static absl::StatusOr<pid_t> Holder(const std::string& folder);
 
  private:
   explicit LocalLock(int file) : file_(file) {}

@@ -178,7 +178,10 @@ absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
     return running;
   }
   WEIR_RETURN_IF_ERROR(files.CreateFolder(options.state_folder));
-  if (!LocalLock::Holder(options.state_folder)) {
+  const absl::Status holder = LocalLock::Holder(options.state_folder).status();
+  if (!absl::IsNotFound(holder)) {
+    WEIR_RETURN_IF_ERROR(holder);
+  } else {
     // Of a supervisor that was killed.
     if (files.Exists(LocalStatePath(options.state_folder))) {
       WEIR_RETURN_IF_ERROR(files.RemoveFile(LocalStatePath(options.state_folder)));
@@ -189,8 +192,7 @@ absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
   bool held = false;
   while (options.clock->Now() - start < kUpTimeout) {
     options.sleep(kLook);
-    const bool held_before =
-        std::exchange(held, LocalLock::Holder(options.state_folder).has_value());
+    const bool held_before = std::exchange(held, LocalLock::Holder(options.state_folder).ok());
     if (held && files.Exists(LocalStatePath(options.state_folder))) {
       return ReadLocalState(options.state_folder);
     }
@@ -203,7 +205,10 @@ absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
 absl::Status LocalDown(const LocalOptions& options, bool force) {
   if (!force) WEIR_RETURN_IF_ERROR(CheckNoJobRuns(options));
   const absl::Time deadline = options.clock->Now() + kDownTimeout;
-  while (const std::optional<pid_t> supervisor = LocalLock::Holder(options.state_folder)) {
+  while (true) {
+    const absl::StatusOr<pid_t> supervisor = LocalLock::Holder(options.state_folder);
+    if (absl::IsNotFound(supervisor.status())) return absl::OkStatus();
+    WEIR_RETURN_IF_ERROR(supervisor.status());
     if (options.clock->Now() > deadline) {
       return absl::DeadlineExceededError(absl::StrCat("the supervisor (process ", *supervisor,
                                                       ") of the local cluster does not end"));
@@ -211,13 +216,14 @@ absl::Status LocalDown(const LocalOptions& options, bool force) {
     kill(*supervisor, SIGTERM);
     options.sleep(kLook * 5);
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<LocalState> ReadLocalState(const std::string& state_folder) {
-  if (!LocalLock::Holder(state_folder)) {
+  const absl::Status holder = LocalLock::Holder(state_folder).status();
+  if (absl::IsNotFound(holder)) {
     return absl::NotFoundError("no local cluster runs; `weir local up` starts one");
   }
+  WEIR_RETURN_IF_ERROR(holder);
   WEIR_ASSIGN_OR_RETURN(const std::string json, ReadTextFile(LocalStatePath(state_folder)));
   return LocalStateFromJson(json);
 }

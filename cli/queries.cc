@@ -37,6 +37,7 @@ absl::StatusOr<Reply> Ask(const Query& query, CoordinatorClient::Method<Request,
   if (query.run_folder.empty()) return AskAt(AddressOf(query), query, method, request);
   const auto running = ReadLocalState(ClusterFolder(query.run_folder));
   if (running.ok()) return AskAt(running->coordinator, query, method, request);
+  if (absl::IsFailedPrecondition(running.status())) return running.status();
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<PastRun> past,
                         PastRun::Open(query.program_folder, query.run_folder, *query.clock));
   return AskAt(past->coordinator(), query, method, request);

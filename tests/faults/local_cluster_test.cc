@@ -137,9 +137,9 @@ TEST_F(LocalClusterTest, AKilledSupervisorLeavesNothingBehindAndAnotherCanComeUp
   ASSERT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
   const LocalState before = Status();
   const auto supervisor = LocalLock::Holder(state_);
-  ASSERT_TRUE(supervisor);
+  WEIR_ASSERT_OK(supervisor);
   kill(*supervisor, SIGKILL);
-  ASSERT_TRUE(Eventually([&] { return !LocalLock::Holder(state_); }, kSoon));
+  ASSERT_TRUE(Eventually([&] { return !LocalLock::Holder(state_).ok(); }, kSoon));
   EXPECT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
   EXPECT_NE(Status().processes[0].pid, before.processes[0].pid);
 }

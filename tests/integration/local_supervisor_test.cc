@@ -3,11 +3,18 @@
 #include "cli/local_supervisor.h"
 
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "tests/support/hasty_clock.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_folder.h"
@@ -16,7 +23,10 @@ namespace weir {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 // A process that holds a folder's lock, deaf to SIGTERM, until this ends.
 class LockHolder {
@@ -49,6 +59,36 @@ class LockHolder {
   pid_t pid_ = 0;
 };
 
+// What `command` says where no process outside has a number, as in a container; empty: this machine
+// does not let us make such a place.
+std::string SaidInAContainer(const std::function<std::string()>& command) {
+  int words[2];
+  EXPECT_EQ(pipe(words), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(0);
+    const pid_t inside = fork();
+    if (inside == 0) {
+      setsid();  // nobody else is in its process group
+      const std::string said = command();
+      (void)!write(words[1], said.data(), said.size());
+      _exit(0);
+    }
+    waitpid(inside, nullptr, 0);
+    _exit(0);
+  }
+  close(words[1]);
+  std::string said;
+  char buffer[4096];
+  for (ssize_t size = 1; size > 0;) {
+    size = read(words[0], buffer, sizeof buffer);
+    if (size > 0) said.append(buffer, static_cast<size_t>(size));
+  }
+  close(words[0]);
+  waitpid(child, nullptr, 0);
+  return said;
+}
+
 class LocalSupervisor : public ::testing::Test {
  protected:
   // Time passes as it is looked at, so no command is waited for.
@@ -66,11 +106,13 @@ class LocalSupervisor : public ::testing::Test {
 TEST_F(LocalSupervisor, TheLocksHolderIsNamedWhileItLivesAndNotAfter) {
   {
     const LockHolder holder(folder_.path());
-    EXPECT_EQ(LocalLock::Holder(folder_.path()), holder.pid());
+    WEIR_ASSERT_OK_AND_ASSIGN(const pid_t pid, LocalLock::Holder(folder_.path()));
+    EXPECT_EQ(pid, holder.pid());
     EXPECT_THAT(LocalLock::Take(folder_.path()),
                 HasStatus(absl::StatusCode::kAlreadyExists, HasSubstr(folder_.path())));
   }
-  EXPECT_EQ(LocalLock::Holder(folder_.path()), std::nullopt);
+  EXPECT_THAT(LocalLock::Holder(folder_.path()),
+              HasStatus(absl::StatusCode::kNotFound, HasSubstr("not held")));
 }
 
 TEST_F(LocalSupervisor, OneThatDoesNotStartIsReportedWithWhereItsWordsAre) {
@@ -90,6 +132,22 @@ TEST_F(LocalSupervisor, OneThatDoesNotEndIsNamed) {
   EXPECT_THAT(
       LocalDown(Options(), /*force=*/false),
       HasStatus(absl::StatusCode::kDeadlineExceeded, HasSubstr(absl::StrCat(holder.pid()))));
+}
+
+// Its number would be 0 there, and a signal to 0 goes to the caller's own process group.
+TEST_F(LocalSupervisor, OneOutsideOfThisContainerIsSaidToBeThereAndNeverSignalled) {
+  const LockHolder holder(folder_.path());
+  const std::string said = SaidInAContainer([&] {
+    return absl::StrJoin(
+        {LocalDown(Options(), /*force=*/true).ToString(), LocalUp(Options()).status().ToString(),
+         ReadLocalState(folder_.path()).status().ToString()},
+        "\n");
+  });
+  if (said.empty()) GTEST_SKIP() << "no namespaces here";
+  const std::string held = absl::StrCat("FAILED_PRECONDITION: ", folder_.path(),
+                                        "/lock is held on another machine or in another container");
+  EXPECT_THAT(std::vector<std::string>(absl::StrSplit(said, '\n')),
+              AllOf(SizeIs(3), Each(StartsWith(held))));
 }
 
 TEST_F(LocalSupervisor, WhereNoneRunsThereIsNothingToEndOrToShow) {
