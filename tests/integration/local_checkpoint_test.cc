@@ -198,5 +198,16 @@ TEST_F(LocalCheckpointTest, IntervalsCountFromTheCheckpointThatIsResumed) {
   EXPECT_THAT(ids, SizeIs(1));
 }
 
+// It would sweep away what the other is writing, and take its run over.
+TEST_F(LocalCheckpointTest, AFolderIsOneJobsAtATime) {
+  {
+    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(OptionsFor("")));
+    EXPECT_THAT(OpenLocalJob(OptionsFor("")).status(),
+                HasStatus(absl::StatusCode::kFailedPrecondition, HasSubstr(temp_ / "checkpoints")));
+    WEIR_EXPECT_OK(job.session->SaveCheckpoint({}));
+  }
+  WEIR_EXPECT_OK(OpenLocalJob(OptionsFor("")));
+}
+
 }  // namespace
 }  // namespace weir

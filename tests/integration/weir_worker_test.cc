@@ -165,6 +165,16 @@ TEST_F(WeirWorker, ASignalEndsALocalJobWithACheckpointThatItGoesOnFrom) {
   }
 }
 
+TEST_F(WeirWorker, TheSameLocalJobInASecondTerminalIsRefusedAndTheFirstGoesOn) {
+  const auto first = Start({"--local", "--set", "epochs=100000"});
+  ASSERT_TRUE(WaitForLine(*first, "samples/s", kLong));
+  const Answer second = Run({"--local", "--set", "epochs=100000"});
+  EXPECT_EQ(second.code, 3);
+  EXPECT_THAT(second.output,
+              AllOf(HasSubstr(folder_ / "run/checkpoints"), HasSubstr("another process")));
+  EXPECT_TRUE(WaitForLine(*first, "samples/s", kLong));
+}
+
 TEST_F(WeirWorker, ASignalEndsTrainingWithItsNumber) {
   const auto worker = Start({"--local", "--set", "epochs=100000"});
   ASSERT_TRUE(WaitForLine(*worker, "samples/s", kLong));

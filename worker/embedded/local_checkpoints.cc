@@ -62,11 +62,14 @@ LocalCheckpoints::LocalCheckpoints(Options options)
 absl::StatusOr<std::unique_ptr<LocalCheckpoints>> LocalCheckpoints::Open(Options options) {
   WEIR_RETURN_IF_ERROR(CheckFolderName("job", options.spec.name()));
   std::unique_ptr<LocalCheckpoints> local(new LocalCheckpoints(std::move(options)));
+  const std::string folder = absl::StrCat(Absolute(local->options_.data_dir), "/checkpoints");
+  WEIR_RETURN_IF_ERROR(local->options_.files->CreateFolder(folder));
+  WEIR_ASSIGN_OR_RETURN(local->lock_, FolderLock::Take(folder));
   CheckpointParts::Options parts;
   parts.files = local->options_.files;
   parts.clock = local->options_.clock;
   parts.peers = local->peers_.get();
-  parts.root = absl::StrCat(Absolute(local->options_.data_dir), "/checkpoints/", kServer);
+  parts.root = absl::StrCat(folder, "/", kServer);
   parts.server = kServer;
   WEIR_ASSIGN_OR_RETURN(local->parts_, CheckpointParts::Open(parts));
   WEIR_ASSIGN_OR_RETURN(const ManifestStore::Remains remains, local->manifests_.Sweep());

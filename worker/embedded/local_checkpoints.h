@@ -14,6 +14,7 @@
 #include "server/checkpoint_parts.h"
 #include "server/parameter_server.h"
 #include "weir/v1/coordinator.pb.h"
+#include "worker/embedded/folder_lock.h"
 #include "worker/embedded/local_ranges.h"
 
 namespace weir {
@@ -41,7 +42,7 @@ class LocalCheckpoints {
   };
 
   // Removes what an earlier life left unfinished. Errors: InvalidArgument - the job's name cannot
-  // name a folder; those of FileSystem.
+  // name a folder; FailedPrecondition - a job that lives uses data_dir; those of FileSystem.
   static absl::StatusOr<std::unique_ptr<LocalCheckpoints>> Open(Options options);
 
   // Takes the cut and commits a checkpoint; older ones beyond spec.checkpoint.keep go. Returns its
@@ -97,6 +98,7 @@ class LocalCheckpoints {
   void Prune();
 
   const Options options_;
+  std::unique_ptr<FolderLock> lock_;
   const std::unique_ptr<PartTransport> peers_;
   ManifestStore manifests_;
   std::unique_ptr<CheckpointParts> parts_;
