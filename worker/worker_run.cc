@@ -330,8 +330,10 @@ absl::StatusOr<RunSummary> WorkerRun::RunLoop(Loaded& loaded, const WorkerInputs
   }
   ProgressLog::Options logging = LoggingOf(spec);
   logging.metrics_file = run_dir_ + "/metrics.jsonl";
-  // No other worker writes before all of them, this one too, have declared their variables.
-  logging.start_anew = IsLowest(info) && info.state == JobState::kWaiting && spec.resume().empty();
+  // No other worker writes before all of them, this one too, have declared their variables. A run
+  // that waits in a later attempt goes on.
+  logging.start_anew = IsLowest(info) && info.state == JobState::kWaiting && info.attempt == 1 &&
+                       spec.resume().empty();
   logging.display = options_.display;
   logging.terminal = options_.terminal;
   if (options_.display != nullptr) {

@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/clock.h"
+#include "tests/support/eventually.h"
 #include "tests/support/idx_files.h"
 #include "tests/support/process_cluster.h"
 #include "tests/support/program.h"
@@ -22,6 +25,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
+using ::testing::StartsWith;
 
 constexpr absl::Duration kLong = absl::Minutes(2);
 
@@ -58,6 +62,15 @@ class WeirWorker : public testing::Test {
     std::stringstream text;
     text << std::ifstream(folder_ / name).rdbuf();
     return text.str();
+  }
+
+  bool HasManifest() const {
+    std::error_code none;
+    for (const auto& file :
+         std::filesystem::directory_iterator(folder_ / "run/checkpoints/tiny", none)) {
+      if (file.path().extension() == ".manifest") return true;
+    }
+    return false;
   }
 
   TempFolder folder_;
@@ -173,6 +186,21 @@ TEST_F(WeirWorker, TheSameLocalJobInASecondTerminalIsRefusedAndTheFirstGoesOn) {
   EXPECT_THAT(second.output,
               AllOf(HasSubstr(folder_ / "run/checkpoints"), HasSubstr("another process")));
   EXPECT_TRUE(WaitForLine(*first, "samples/s", kLong));
+}
+
+TEST_F(WeirWorker, AKilledLocalJobThatGoesOnKeepsTheCurveOfItsFirstLife) {
+  const std::vector<std::string> flags = {"--local", "--set", "epochs=100000", "--set",
+                                          "checkpoint.every=5 steps"};
+  const auto killed = Start(flags);
+  ASSERT_TRUE(WaitForLine(*killed, "samples/s", kLong));
+  ASSERT_TRUE(Eventually([&] { return HasManifest(); }, kLong));
+  killed->Signal(SIGKILL);
+  ASSERT_TRUE(killed->WaitFor(Clock::Real(), kLong));
+  const std::string curve = Read("run/metrics.jsonl");
+  const auto again = Start(flags);
+  ASSERT_TRUE(WaitForLine(*again, "resumes from 0000000", kLong));
+  ASSERT_TRUE(WaitForLine(*again, "samples/s", kLong));
+  EXPECT_THAT(Read("run/metrics.jsonl"), StartsWith(curve));
 }
 
 TEST_F(WeirWorker, ASignalEndsTrainingWithItsNumber) {
