@@ -77,6 +77,7 @@ absl::StatusOr<Pipe> OpenPipe(const std::string& program) {
 }  // namespace
 
 std::string ExitState::ToString() const {
+  if (code == kLost) return "an exit status that the system did not keep";
   if (signal == 0) return absl::StrCat("exit status ", code);
   return absl::StrCat("signal ", signal, " (", strsignal(signal), ")");
 }
@@ -149,8 +150,10 @@ std::optional<ExitState> ChildProcess::Ended() {
   int status = 0;
   const pid_t reaped = waitpid(pid_, &status, WNOHANG);
   if (reaped == 0 || (reaped < 0 && errno == EINTR)) return std::nullopt;
-  ended_ = ExitState{.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+  // Of a process that ignores SIGCHLD no child's end is kept.
+  ended_ = reaped < 0 ? ExitState{.code = ExitState::kLost}
+                      : ExitState{.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+                                  .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
   return ended_;
 }
 

@@ -20,6 +20,9 @@ struct ExitState {
   int code = 0;    // exit status, where no signal ended it
   int signal = 0;  // 0: none
 
+  // The system has kept nothing of how it ended.
+  static constexpr int kLost = -1;
+
   bool ok() const { return code == 0 && signal == 0; }
   std::string ToString() const;  // "exit status 1", "signal 9 (Killed)"
 };

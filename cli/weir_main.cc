@@ -31,13 +31,15 @@ void CountStopRequest(int) {
   stop_requests = stop_requests + 1;
 }
 
-// Without SA_RESTART: a wait ends at once when somebody asks to stop.
-void CountStopSignals() {
+// Without SA_RESTART: a wait ends at once when somebody asks to stop. Who started us may ignore
+// SIGCHLD, and we with it: then the system does not tell how our children end.
+void SetUpSignals() {
   struct sigaction action = {};
   action.sa_handler = CountStopRequest;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGCHLD, SIG_DFL);
 }
 
 std::string ProgramFolder() {
@@ -202,7 +204,7 @@ void AddQueries(CLI::App& app, Flags& flags, int& code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CountStopSignals();
+  SetUpSignals();
   weir::SetUpLogging("weir", "warn");
   CLI::App app("Weir trains LibTorch models on parameter servers.", "weir");
   app.set_version_flag("--version", WEIR_VERSION);

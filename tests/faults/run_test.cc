@@ -17,6 +17,7 @@
 #include "cli/text_file.h"
 #include "tests/support/eventually.h"
 #include "tests/support/idx_files.h"
+#include "tests/support/process_cluster.h"
 #include "tests/support/program.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_folder.h"
@@ -215,6 +216,17 @@ TEST_F(RunTest, ItEndsWithTheWorkersCode) {
   const Answer diverged = Run({"--workers", "1", "--set", "optimizers.adam.learning_rate=1e30"});
   EXPECT_EQ(diverged.code, 4) << diverged.output;
   EXPECT_THAT(diverged.output, HasSubstr("failed: the training diverged (exit status 4)"));
+}
+
+TEST_F(RunTest, AWorkersFailureIsOneAlsoWhereWhoStartedTheRunIgnoresTheEndsOfItsChildren) {
+  const auto env = ChildProcess::Start(
+      {.program = "env",
+       .arguments = {"--ignore-signal=CHLD", ProcessCluster::Program("weir"), "run", job_, "--runs",
+                     folder_ + "/runs", "--state", folder_ + "/local", "--workers", "1", "--set",
+                     "optimizers.adam.learning_rate=1e30"}});
+  WEIR_ASSERT_OK(env);
+  const Answer diverged = AnswerOf(**env, kLong);
+  EXPECT_EQ(diverged.code, 4) << diverged.output;
 }
 
 // 512 examples in batches of 16 are 32 steps an epoch.

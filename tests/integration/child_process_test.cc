@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/hasty_clock.h"
 #include "tests/support/status_matchers.h"
 
@@ -47,6 +48,35 @@ TEST(ChildProcess, ASignalThatEndsItIsNamed) {
   ASSERT_TRUE(state);
   EXPECT_EQ(state->signal, SIGKILL);
   EXPECT_THAT(state->ToString(), HasSubstr("signal 9"));
+}
+
+// A parent that ignores SIGCHLD, as shells and containers may leave it to us, has no children to
+// ask.
+TEST(ChildProcess, AnEndOfWhichNothingCanBeKnownIsNoSuccess) {
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  auto child = Shell("exit 3");
+  const auto state = child->WaitFor(Clock::Real(), kLong);
+  signal(SIGCHLD, before);
+  ASSERT_TRUE(state);
+  EXPECT_FALSE(state->ok());
+  EXPECT_EQ(state->ToString(), "an exit status that the system did not keep");
+}
+
+TEST(ChildProcess, ItBeginsWithoutItsParentsBlockedAndIgnoredSignals) {
+  sigset_t term;
+  sigset_t before;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &term, &before);
+  const auto pipe_before = signal(SIGPIPE, SIG_IGN);
+  for (const int number : {SIGTERM, SIGPIPE}) {
+    auto child = Shell(absl::StrCat("kill -", number, " $$; exit 0"));
+    const auto state = child->WaitFor(Clock::Real(), kLong);
+    ASSERT_TRUE(state);
+    EXPECT_EQ(state->signal, number);
+  }
+  signal(SIGPIPE, pipe_before);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 TEST(ChildProcess, AWaitEndsAtItsTimeAndTheChildGoesOn) {
