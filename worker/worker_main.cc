@@ -65,13 +65,16 @@ class Signals {
     // Before any other thread starts, so that all inherit it.
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   }
-  ~Signals() {
-    done_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
+  ~Signals() { EndWatch(); }
 
   void Watch(WorkerRun& run) {
     thread_ = std::thread([this, &run] { Loop(run); });
+  }
+  // Before the run ends its life.
+  void EndWatch() {
+    done_ = true;
+    if (thread_.joinable()) thread_.join();
+    if (leaving_.joinable()) leaving_.join();
   }
   int received() const { return received_; }
   bool stop_requested() const { return stops_first_ && received_ != 0; }
@@ -87,7 +90,7 @@ class Signals {
   void Loop(WorkerRun& run) {
     int stop_ms = 0;   // left for an end with a checkpoint
     int since_ms = 0;  // the interruption
-    while (!done_) {
+    while (!done_ || leaves_) {
       const timespec poll = {0, kPollMs * 1000000};
       const int signal = sigtimedwait(&set_, nullptr, &poll);
       if (signal > 0 && received_ != 0) _exit(128 + signal);
@@ -105,14 +108,26 @@ class Signals {
       }
       if (since_ms == 0) run.Interrupt();
       since_ms += kPollMs;
-      if (since_ms == kGraceMs) run.LeaveNow("interrupted by a signal");
+      if (since_ms == kGraceMs) LeaveNow(run);
       if (since_ms >= kLastMs) _exit(128 + received_);
     }
+  }
+
+  // Beside the loop: a coordinator that is away is called for a minute.
+  void LeaveNow(WorkerRun& run) {
+    spdlog::info("interrupted: leaves the job at once");
+    leaves_ = true;
+    leaving_ = std::thread([this, &run] {
+      run.LeaveNow("interrupted by a signal");
+      leaves_ = false;
+    });
   }
 
   const bool stops_first_;
   sigset_t set_;
   std::thread thread_;
+  std::thread leaving_;  // begun by thread_
+  std::atomic<bool> leaves_{false};
   std::atomic<bool> done_{false};
   std::atomic<int> received_{0};
 };
@@ -198,6 +213,7 @@ int WorkerMain(int argc, char** argv, const ModelRegistry& models) {
   const WorkerResult result = flags.print_job ? run.PrintJob(text)
                               : flags.check   ? run.Check(text)
                                               : run.Train();
+  signals.EndWatch();
   std::cout << text << std::flush;
   if (!result.status.ok() && signals.received() == 0) {
     std::cerr << program << ": " << result.status.message() << "\n";

@@ -244,6 +244,31 @@ TEST_F(WeirWorker, ASignalEndsAlsoAWaitForOthers) {
   EXPECT_EQ(AnswerOf(*worker, absl::Seconds(30)).code, 128 + SIGINT);
 }
 
+// Its farewell would be repeated for a minute.
+TEST_F(WeirWorker, ASignalEndsItInTimeAlsoWhereItsCoordinatorIsAway) {
+  ProcessCluster::Options options;
+  options.folder = folder_.path();
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto cluster, ProcessCluster::Start(options));
+  const std::vector<std::string> flags = {"--coordinator", cluster->coordinator(), "--set",
+                                          "epochs=100000"};
+  const auto patient = Start(flags);
+  ASSERT_TRUE(WaitForLine(*patient, "samples/s", kLong));
+  WEIR_ASSERT_OK(cluster->Kill("coordinator"));
+  patient->Signal(SIGTERM);
+  EXPECT_EQ(AnswerOf(*patient, absl::Seconds(30)).code, 128 + SIGTERM);
+
+  WEIR_ASSERT_OK(cluster->StartCoordinator());
+  std::vector<std::string> another = flags;
+  another.insert(another.end(), {"--set", "name=another"});
+  const auto hasty = Start(another);
+  ASSERT_TRUE(WaitForLine(*hasty, "samples/s", kLong));
+  WEIR_ASSERT_OK(cluster->Kill("coordinator"));
+  hasty->Signal(SIGTERM);
+  ASSERT_TRUE(WaitForLine(*hasty, "leaves the job at once", kLong));
+  hasty->Signal(SIGINT);
+  EXPECT_EQ(AnswerOf(*hasty, absl::Seconds(30)).code, 128 + SIGINT) << "not that of the first";
+}
+
 TEST_F(WeirWorker, AJobOfThisNameWithAnotherSpecIsRefusedWith3) {
   ProcessCluster::Options options;
   options.folder = folder_.path();
