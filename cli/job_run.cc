@@ -14,6 +14,7 @@
 #include "cli/job_stop.h"
 #include "cli/past_run.h"
 #include "cli/reports.h"
+#include "cli/shell_word.h"
 #include "cli/text_file.h"
 #include "common/status_macros.h"
 
@@ -85,7 +86,7 @@ absl::Status JobRun::StartCluster() {
   if (absl::IsAlreadyExists(lock.status())) {
     return absl::AlreadyExistsError(absl::StrCat(
         "another run of ", job_.name, " is at work in ", folder_.path(), "; `weir jobs --run-dir ",
-        folder_.path(), "` shows it, --runs takes another folder"));
+        ShellWord(folder_.path()), "` shows it, --runs takes another folder"));
   }
   WEIR_RETURN_IF_ERROR(lock.status());
   lock_ = *std::move(lock);

@@ -9,6 +9,7 @@
 #include "cli/loss_curve.h"
 #include "cli/reports.h"
 #include "cli/run_summary.h"
+#include "cli/shell_word.h"
 #include "cli/text_file.h"
 #include "common/status_macros.h"
 
@@ -122,7 +123,7 @@ v1::Manifest JobRun::NewestCheckpoint() {
 // Lists this run's checkpoints.
 std::string JobRun::ListCommand() const {
   const std::string list = "weir checkpoint list ";
-  if (cluster_) return absl::StrCat(list, "--run-dir ", folder_.path());
+  if (cluster_) return absl::StrCat(list, "--run-dir ", ShellWord(folder_.path()));
   return absl::StrCat(
       list, job_.name,
       options_.coordinator_is_local ? "" : absl::StrCat(" --coordinator ", coordinator_));

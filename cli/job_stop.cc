@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/human.h"
+#include "cli/shell_word.h"
 
 namespace weir {
 
@@ -20,20 +21,20 @@ bool IsOursToStop(const v1::JobStatus& job, const std::vector<pid_t>& workers) {
 }
 
 std::string GoOnCommand(const JobRun::Options& options, bool own_cluster) {
-  std::string command = absl::StrCat("weir run ", options.job_file);
+  std::string command = absl::StrCat("weir run ", ShellWord(options.job_file));
   if (own_cluster) {
     absl::StrAppend(&command, " --own-cluster");
     if (options.servers > 1) absl::StrAppend(&command, " --servers ", options.servers);
   } else if (!options.coordinator_is_local) {
-    absl::StrAppend(&command, " --coordinator ", options.coordinator);
+    absl::StrAppend(&command, " --coordinator ", ShellWord(options.coordinator));
   }
   if (options.workers > 0) absl::StrAppend(&command, " --workers ", options.workers);
   if (options.runs_folder != JobRun::Options().runs_folder) {
-    absl::StrAppend(&command, " --runs ", options.runs_folder);
+    absl::StrAppend(&command, " --runs ", ShellWord(options.runs_folder));
   }
   for (const std::string& override : options.overrides) {
     if (absl::StartsWith(override, "resume=") || absl::StartsWith(override, "replace=")) continue;
-    absl::StrAppend(&command, " --set '", override, "'");
+    absl::StrAppend(&command, " --set ", ShellWord(override));
   }
   return command + " --set resume=auto";
 }

@@ -47,6 +47,16 @@ TEST(JobStop, TheCommandThatGoesOnIsTheRunsOwnWithResumeAuto) {
               AllOf(HasSubstr("--runs elsewhere"), Not(HasSubstr("--coordinator"))));
 }
 
+TEST(JobStop, TheCommandThatGoesOnIsOneThatAShellReadsAsTheRunDid) {
+  JobRun::Options options;
+  options.job_file = "my jobs/it's one.yaml";
+  options.runs_folder = "$HOME/runs";
+  options.overrides = {"name=it's"};
+  EXPECT_EQ(GoOnCommand(options, true),
+            R"(weir run 'my jobs/it'\''s one.yaml' --own-cluster --runs '$HOME/runs' )"
+            R"(--set 'name=it'\''s' --set resume=auto)");
+}
+
 TEST(JobStop, WhoStoppedAJobLearnsOfItsCheckpointAndHowToGoOn) {
   v1::Manifest newest;
   EXPECT_THAT(StoppedText(newest, "CMD"), AllOf(HasSubstr("no checkpoint"), Not(HasSubstr("CMD"))));
