@@ -11,7 +11,7 @@
 #include "coordinator/sync_groups.h"
 #include "coordinator/turn_log.h"
 #include "rpc/errors.h"
-#include "rpc/regime.h"
+#include "rpc/resume_point.h"
 
 namespace weir {
 absl::Status CoordinatedJob::Declare(const v1::DeclareRequest& request, Turn& turn) {
@@ -139,14 +139,8 @@ absl::Status CoordinatedJob::Place(const v1::Manifest* source) {
 void CoordinatedJob::BeginAttempt(const SharedManifest& source, Turn& turn) {
   const uint64_t lost_before = view_.resume().lost_steps();
   v1::ResumePoint& resume = *ChangeView().mutable_resume();
-  resume.Clear();
+  resume = source != nullptr ? ResumePointOf(*source, spec()) : v1::ResumePoint();
   source_ = source;
-  if (source != nullptr) {
-    resume.set_checkpoint_id(source->id());
-    resume.set_step(source->step());
-    resume.set_examples(source->examples());
-    *resume.mutable_group_steps() = source->group_steps();
-  }
   resume.set_lost_steps(lost_before + undone_from_ - std::min(undone_from_, resume.step()));
   undone_from_ = 0;
   roster_.StartAttempt(resume.step(), turn.now());
@@ -175,8 +169,8 @@ void CoordinatedJob::StartRanges(const v1::Manifest* source) {
   KeepRanges();
   if (source == nullptr) {
     ranges_->Start(0, 0, {});
-  } else if (IsSync(source->spec())) {
-    ranges_->Start(0, source->examples(), {});
+  } else if (!HasDataRanges(*source)) {
+    ranges_->Start(0, DataDone(*source), {});
   } else {
     ranges_->Start(source->next_epoch(), source->next_position(),
                    {source->unfinished().begin(), source->unfinished().end()});

@@ -71,6 +71,12 @@ uint64_t StepsOver(uint64_t examples, const v1::JobSpec& spec) {
   return examples / set * StepsPerEpoch(spec) + CeilDivide(examples % set, StepBatch(spec));
 }
 
+uint64_t WholeStepsIn(uint64_t examples, const v1::JobSpec& spec) {
+  const uint64_t set = spec.train_examples();
+  if (set == 0) return examples / StepBatch(spec);
+  return examples / set * StepsPerEpoch(spec) + examples % set / StepBatch(spec);
+}
+
 uint64_t TotalSteps(const v1::JobSpec& spec) {
   const v1::Extent& length = spec.length();
   if (length.has_steps()) return length.steps();

@@ -35,6 +35,8 @@ uint64_t StepsPerEpoch(const v1::JobSpec& spec);
 uint64_t ExamplesAfterSteps(uint64_t steps, const v1::JobSpec& spec);
 // The other way round: steps that so many examples take, with one that is not whole.
 uint64_t StepsOver(uint64_t examples, const v1::JobSpec& spec);
+// Those that are whole alone, with each epoch's short last one.
+uint64_t WholeStepsIn(uint64_t examples, const v1::JobSpec& spec);
 // `sync`: steps of the whole job.
 uint64_t TotalSteps(const v1::JobSpec& spec);
 

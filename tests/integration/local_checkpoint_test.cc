@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "checkpoint/manifest_store.h"
 #include "tests/integration/local_checkpoint_fixture.h"
 #include "tests/support/eventually.h"
@@ -60,6 +62,31 @@ TEST_F(LocalCheckpointTest, TheDataGoesOnBehindWhatWasPushedBeforeTheCut) {
   ASSERT_THAT(taken.ranges, SizeIs(1));
   EXPECT_EQ(taken.ranges[0].epoch, 0);
   EXPECT_EQ(taken.ranges[0].first, 200);
+}
+
+TEST_F(LocalCheckpointTest, StepsAreOfTheBatchThatGoesOn) {
+  {
+    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(OptionsFor("")));
+    for (int i = 0; i < 3; ++i) WEIR_ASSERT_OK(Train(job));
+    WEIR_ASSERT_OK(job.session->SaveCheckpoint({}).status());
+  }
+  // 300 examples; of 4 workers in `async` each would push a quarter of the batch.
+  for (const auto& [regime, batch, workers, step] :
+       std::vector<std::tuple<v1::Regime, uint64_t, uint32_t, uint64_t>>{
+           {v1::REGIME_ASYNC, 100, 1, 3},
+           {v1::REGIME_ASYNC, 50, 1, 6},
+           {v1::REGIME_ASYNC, 100, 4, 12},
+           {v1::REGIME_SYNC, 50, 4, 6},
+           {v1::REGIME_SYNC, 200, 4, 1}}) {
+    SCOPED_TRACE(absl::StrCat(step));
+    LocalJobOptions options = OptionsFor("latest");
+    options.spec.mutable_regime()->set_kind(regime);
+    options.spec.mutable_data()->mutable_batch()->set_global(batch);
+    options.spec.set_workers(workers);
+    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(options));
+    EXPECT_EQ(job.session->Info().resume_step, step);
+    EXPECT_EQ(job.session->Info().members[0].first_step, step);
+  }
 }
 
 TEST_F(LocalCheckpointTest, TheNewestAreKeptAsManyAsAskedFor) {

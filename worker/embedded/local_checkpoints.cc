@@ -13,6 +13,7 @@
 #include "common/notification.h"
 #include "common/status_macros.h"
 #include "rpc/job_state.h"
+#include "rpc/resume_point.h"
 #include "rpc/run_again.h"
 
 namespace weir {
@@ -265,9 +266,9 @@ absl::Status LocalCheckpoints::Record(const v1::JobView& view) {
 
 LocalRanges::Place LocalCheckpoints::DataOf(const v1::Manifest& manifest, uint64_t epoch_examples) {
   LocalRanges::Place place;
-  place.position = manifest.next_epoch() * epoch_examples + manifest.next_position();
-  // A synchronous cluster counts examples: it hands nothing out.
-  if (place.position == 0 && manifest.unfinished().empty()) place.position = manifest.examples();
+  place.position = HasDataRanges(manifest)
+                       ? manifest.next_epoch() * epoch_examples + manifest.next_position()
+                       : DataDone(manifest);
   for (const v1::DataRange& range : manifest.unfinished()) {
     place.unfinished.push_back({range.epoch(), range.first(), range.end()});
   }

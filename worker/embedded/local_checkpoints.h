@@ -41,6 +41,9 @@ class LocalCheckpoints {
     std::map<std::string, double> metrics;
   };
 
+  // As the user wrote it: the worker's steps are of this one, and not of the view's.
+  const v1::JobSpec& spec() const { return options_.spec; }
+
   // Removes what an earlier life left unfinished. Errors: InvalidArgument - the job's name cannot
   // name a folder; FailedPrecondition - a job that lives uses data_dir; those of FileSystem.
   static absl::StatusOr<std::unique_ptr<LocalCheckpoints>> Open(Options options);

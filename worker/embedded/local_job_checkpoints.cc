@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "rpc/resume_point.h"
 #include "worker/embedded/local_job_session.h"
 
 namespace weir {
@@ -39,16 +40,13 @@ absl::Status LocalJobSession::RestoreFrom(const v1::Manifest& source) {
   v1::JobView view;
   {
     MutexLock lock(mutex_);
-    v1::ResumePoint& resume = *view_.mutable_resume();
-    resume.set_checkpoint_id(source.id());
-    resume.set_step(source.step());
-    resume.set_examples(source.examples());
-    *resume.mutable_group_steps() = source.group_steps();
-    view_.mutable_members(0)->set_first_step(source.step());
+    *view_.mutable_resume() = ResumePointOf(source, checkpoints_->spec());
+    const uint64_t step = view_.resume().step();
+    view_.mutable_members(0)->set_first_step(step);
     ranges_.Start(LocalCheckpoints::DataOf(source, ranges_.epoch_examples()));
     // Intervals count from here: steps go on, examples begin anew with each attempt.
     saved_at_ = {};
-    saved_at_.step = source.step();
+    saved_at_.step = step;
     view = Change(v1::JOB_STATE_RESTORING);
   }
   WEIR_RETURN_IF_ERROR(Publish(view));

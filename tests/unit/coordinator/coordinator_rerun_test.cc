@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs that are run again: taken up, gone back to a checkpoint, begun anew, or refused.
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "tests/unit/coordinator/coordinator_fixture.h"
 
 namespace weir {
@@ -170,6 +174,69 @@ TEST_F(CoordinatorRerun, StoppedJobWithoutACheckpointSaysSo) {
   EXPECT_THAT(Join(2, SyncJob(1)),
               HasStatus(kFailedPrecondition,
                         HasSubstr("left no checkpoint; say replace: true to begin anew")));
+}
+
+// 60,000 examples in batches of 64 a worker: 235 steps an epoch for 4 workers, 118 for 8, 469
+// for 2. Step 1178 of 4 is 3 steps of 256 into epoch 5: a whole one of 512, six of 128. A death has
+// left 64 examples out of what the servers have applied: the place in the data is the same.
+TEST_F(CoordinatorRerun, SyncStepsAreOfTheNumberOfWorkersThatGoesOn) {
+  const auto job_of = [](uint32_t workers) {
+    v1::JobSpec spec = SyncJob(workers);
+    spec.set_min_workers(1);
+    spec.set_train_examples(60'000);
+    spec.mutable_data()->mutable_batch()->set_per_replica(64);
+    spec.mutable_length()->set_epochs(10);
+    return spec;
+  };
+  RunJob(job_of(4), {1});
+  const std::string between_epochs = SaveAt(1175, 300'000 - 64);
+  const std::string within_one = SaveAt(1178, 300'768 - 64);
+  WEIR_ASSERT_OK(Leave(1, true));
+  uint64_t worker = 1;
+  for (const auto& [workers, between, within] :
+       std::vector<std::tuple<uint32_t, uint64_t, uint64_t>>{
+           {8, 590, 591}, {4, 1175, 1178}, {2, 2345, 2351}}) {
+    for (const auto& [id, step] : {std::pair(between_epochs, between), {within_one, within}}) {
+      WEIR_ASSERT_OK(Join(++worker, Resuming(job_of(workers), id)));
+      WEIR_ASSERT_OK(Declare(worker, OneVariable()));
+      EXPECT_EQ(View().resume().step(), step) << workers << " workers from " << id;
+      EXPECT_EQ(View().members(0).first_step(), step);
+      EXPECT_EQ(servers_.restore.calls.back().second.view().resume().step(), step);
+      WEIR_ASSERT_OK(Leave(worker, true));
+    }
+  }
+}
+
+// Of batches of 10 the third is done when the cut is marked: 30 of 1,000 examples, and 7 pushes are
+// nothing that `sync` counts. Two of its workers have a batch of 20.
+TEST_F(CoordinatorRerun, AsyncJobGoesOnInSyncAtTheStepThatItsExamplesMake) {
+  RunJob(AsyncJob(1), {1});
+  WEIR_ASSERT_OK(Take(1, 1, 50));
+  servers_.saved_step = 7;
+  const auto saved = Save();
+  WEIR_ASSERT_OK(Mark(1, 30));
+  ASSERT_TRUE(saved->has_value());
+  WEIR_ASSERT_OK(Leave(1, true));
+  v1::JobSpec spec = SyncJob(2);
+  spec.set_min_workers(1);
+  WEIR_ASSERT_OK(Join(2, Resuming(spec, "auto")));
+  WEIR_ASSERT_OK(Declare(2, OneVariable()));
+  EXPECT_EQ(View().resume().step(), 1) << "the half of a step is trained on once more";
+}
+
+TEST_F(CoordinatorRerun, SyncJobGoesOnInAsyncWhereItsStepsHaveComeToInTheData) {
+  v1::JobSpec spec = SyncJob(2);
+  spec.set_min_workers(1);
+  RunJob(spec, {1});
+  SaveAt(10, 200 - 10);  // a death has left 10 examples out
+  WEIR_ASSERT_OK(Leave(1, true));
+  spec = AsyncJob(2);
+  spec.set_min_workers(1);
+  WEIR_ASSERT_OK(Join(2, Resuming(spec, "auto")));
+  WEIR_ASSERT_OK(Declare(2, OneVariable()));
+  EXPECT_EQ(View().resume().step(), 20) << "pushes of 10 examples";
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto taken, Take(2, 1, 10));
+  EXPECT_EQ(taken.ranges(0).first(), 200);
 }
 
 TEST_F(CoordinatorRerun, DamagedCheckpointsThatArePassedOverAreNamedWhileTheJobRuns) {

@@ -40,6 +40,18 @@ TEST(JobLength, ExamplesTakeAsManyStepsAsMakeThem) {
   EXPECT_EQ(StepsOver(2097, spec), 24u);
 }
 
+TEST(JobLength, WholeStepsAreThoseThatExamplesFill) {
+  const v1::JobSpec spec = Spec(v1::REGIME_SYNC);
+  EXPECT_EQ(WholeStepsIn(95, spec), 0u);
+  EXPECT_EQ(WholeStepsIn(96, spec), 1u);
+  EXPECT_EQ(WholeStepsIn(999, spec), 10u);
+  EXPECT_EQ(WholeStepsIn(1000, spec), 11u) << "the short one";
+  EXPECT_EQ(WholeStepsIn(2095, spec), 22u);
+  for (uint64_t step = 0; step < 40; ++step) {
+    EXPECT_EQ(WholeStepsIn(ExamplesAfterSteps(step, spec), spec), step);
+  }
+}
+
 TEST(JobLength, ALengthInExamplesEndsWithTheStepThatReachesIt) {
   v1::JobSpec spec = Spec(v1::REGIME_SYNC);
   spec.mutable_length()->set_examples(1097);  // an epoch, and 97 more: two steps
