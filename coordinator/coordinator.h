@@ -117,6 +117,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   absl::StatusOr<CoordinatedJob*> FindOrStart(const v1::RegisterRequest& request, Turn& turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LeaveServer(uint64_t incarnation, Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckFormerRun(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckName(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CoordinatedJob* Live(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The run of a name that began last: the live one, if any.

@@ -12,6 +12,7 @@
 #include "coordinator/turn_log.h"
 #include "coordinator/turns.h"
 #include "rpc/protocol.h"
+#include "rpc/run_again.h"
 
 namespace weir {
 namespace {
@@ -124,10 +125,17 @@ CoordinatedJob* Coordinator::Newest(const std::string& name) {
   return newest;
 }
 
+absl::Status Coordinator::CheckFormerRun(const std::string& name) {
+  if (const CoordinatedJob* former = Newest(name)) return former->CheckMayBeForgotten();
+  for (const auto& manifest : context_->checkpoints->List(name)) {
+    if (manifest.ok()) return CheckMayBeForgotten(**manifest);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Coordinator::CheckName(const v1::JobSpec& spec) {
-  if (const CoordinatedJob* former = Newest(spec.name());
-      former != nullptr && !spec.replace() && spec.resume().empty()) {
-    WEIR_RETURN_IF_ERROR(former->CheckMayBeForgotten());
+  if (!spec.replace() && spec.resume().empty()) {
+    WEIR_RETURN_IF_ERROR(CheckFormerRun(spec.name()));
   }
   const auto& checkpoints = *context_->checkpoints;
   if (spec.resume() == "latest" && checkpoints.List(spec.name()).empty()) {

@@ -35,9 +35,11 @@ void CoordinatedJob::Stop(const std::string& reason, Turn& turn) {
 
 absl::Status CoordinatedJob::CheckMayBeForgotten() const {
   if (live()) return absl::OkStatus();
+  // One that was to go on from a checkpoint of the name leaves it behind, however it has ended.
+  const bool any_run = !spec().resume().empty();
   SharedManifest newest;
   for (const auto& manifest : context_.checkpoints->List(name())) {
-    if (!manifest.ok() || (*manifest)->run_id() != run_id()) continue;
+    if (!manifest.ok() || (!any_run && (*manifest)->run_id() != run_id())) continue;
     newest = *manifest;
     break;
   }

@@ -5,15 +5,27 @@
 #include "rpc/job_state.h"
 
 namespace weir {
+namespace {
+
+std::string GoOnFrom(const v1::Manifest& newest) {
+  return absl::StrCat("; say resume: auto to go on from checkpoint ", newest.id(), " at step ",
+                      newest.step(), ", or");
+}
+
+constexpr char kReplace[] = " replace: true to begin anew";
+
+}  // namespace
 
 absl::Status CheckMayBeForgotten(const v1::JobView& last, const v1::Manifest* newest) {
   if (last.state() == v1::JOB_STATE_FAILED && newest == nullptr) return absl::OkStatus();
-  const std::string go_on = newest == nullptr
-                                ? ", and left no checkpoint; say"
-                                : absl::StrCat("; say resume: auto to go on from checkpoint ",
-                                               newest->id(), " at step ", newest->step(), ", or");
+  const std::string go_on = newest == nullptr ? ", and left no checkpoint; say" : GoOnFrom(*newest);
+  return absl::FailedPreconditionError(absl::StrCat(EndOf(last), go_on, kReplace));
+}
+
+absl::Status CheckMayBeForgotten(const v1::Manifest& newest) {
   return absl::FailedPreconditionError(
-      absl::StrCat(EndOf(last), go_on, " replace: true to begin anew"));
+      absl::StrCat("job '", newest.job(), "' has checkpoints, of a run that is no longer known",
+                   GoOnFrom(newest), kReplace));
 }
 
 }  // namespace weir

@@ -10,5 +10,7 @@ namespace weir {
 // what is to be done: docs/checkpoints.md, "Running a job again". `newest`: its newest checkpoint;
 // null: it has none. Errors: FailedPrecondition - names what to say to go on, or to begin anew.
 absl::Status CheckMayBeForgotten(const v1::JobView& last, const v1::Manifest* newest);
+// The same where nothing but checkpoints is known of a job's runs: `newest` is one of them.
+absl::Status CheckMayBeForgotten(const v1::Manifest& newest);
 
 }  // namespace weir

@@ -140,5 +140,20 @@ TEST_F(LocalCheckpointTest, ADamagedRecordOfTheLastRunIsNamed) {
   EXPECT_THAT(Open(options), HasStatus(absl::StatusCode::kDataLoss, HasSubstr("job/local.run")));
 }
 
+TEST_F(LocalCheckpointTest, CheckpointsOfWhichNoRunIsKnownAreNotPushedOut) {
+  {
+    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(OptionsFor("")));
+    WEIR_ASSERT_OK(Train(job));
+    WEIR_ASSERT_OK(job.session->SaveCheckpoint({}).status());
+  }
+  // A cluster leaves none here.
+  WEIR_ASSERT_OK(FileSystem::Real().RemoveFile(temp_ / "checkpoints/job/local.run"));
+  EXPECT_THAT(Open(OptionsFor("")).status(),
+              HasStatus(absl::StatusCode::kFailedPrecondition,
+                        AllOf(HasSubstr("say resume: auto to go on from checkpoint 00000001-0"),
+                              HasSubstr("replace: true to begin anew"))));
+  WEIR_EXPECT_OK(Open(OptionsFor("auto")).status());
+}
+
 }  // namespace
 }  // namespace weir

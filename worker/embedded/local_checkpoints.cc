@@ -218,7 +218,10 @@ absl::StatusOr<LocalCheckpoints::Beginning> LocalCheckpoints::Begin() {
     return beginning;
   }
   WEIR_ASSIGN_OR_RETURN(const v1::JobView last, LastRun());
-  if (last.run_id() == 0) return beginning;
+  if (last.run_id() == 0) {
+    WEIR_RETURN_IF_ERROR(CheckNoneIsLeft());
+    return beginning;
+  }
   WEIR_ASSIGN_OR_RETURN(beginning.source, NewestOf(last));
   if (HasEnded(last.state())) {
     WEIR_RETURN_IF_ERROR(CheckMayBeForgotten(last, beginning.source.get()));
@@ -227,6 +230,13 @@ absl::StatusOr<LocalCheckpoints::Beginning> LocalCheckpoints::Begin() {
   beginning.run_id = last.run_id();
   beginning.attempt = last.attempt() + 1;
   return beginning;
+}
+
+// Of a cluster's runs, say, which leaves no record here.
+absl::Status LocalCheckpoints::CheckNoneIsLeft() {
+  const auto newest = manifests_.LatestIntact(options_.spec.name());
+  if (newest.ok()) return CheckMayBeForgotten(newest->manifest);
+  return absl::IsNotFound(newest.status()) ? absl::OkStatus() : newest.status();
 }
 
 std::string LocalCheckpoints::RecordPath() const {

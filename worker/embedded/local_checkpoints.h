@@ -59,8 +59,9 @@ class LocalCheckpoints {
     uint64_t run_id = 0;                   // of a run that has not ended, and goes on; 0: a new one
     uint64_t attempt = 1;
   };
-  // Errors: FailedPrecondition - the last run has ended, and nothing is said of what is to be done
-  // now; DataLoss - what it has left of itself is damaged; those of Source.
+  // Errors: FailedPrecondition - the last run has ended, or left checkpoints and no record, and
+  // nothing is said of what is to be done now; DataLoss - what it has left of itself is damaged;
+  // those of Source.
   absl::StatusOr<Beginning> Begin();
   // Keeps the view for the next life, without what only servers need. Errors: those of FileSystem.
   absl::Status Record(const v1::JobView& view);
@@ -91,6 +92,7 @@ class LocalCheckpoints {
   class NoPeers;
 
   explicit LocalCheckpoints(Options options);
+  absl::Status CheckNoneIsLeft();
   std::string RecordPath() const;
   // Of the last run of the job here; without a run's id: there has been none.
   absl::StatusOr<v1::JobView> LastRun();

@@ -239,6 +239,48 @@ TEST_F(CoordinatorRerun, SyncJobGoesOnInAsyncWhereItsStepsHaveComeToInTheData) {
   EXPECT_EQ(taken.ranges(0).first(), 200);
 }
 
+TEST_F(CoordinatorRerun, FailedResumeLeavesTheCheckpointsOfTheRunBeforeProtected) {
+  RunJob(SyncJob(1), {1});
+  const std::string id = SaveAt(3);
+  WEIR_ASSERT_OK(Leave(1, true));
+  const auto refused =
+      HasStatus(kFailedPrecondition, HasSubstr("say resume: auto to go on from checkpoint " + id));
+  WEIR_ASSERT_OK(Join(2, Resuming(SyncJob(1), "auto")));
+  v1::Declaration wider = OneVariable(1 << 21);
+  ASSERT_THAT(Declare(2, wider), HasStatus(kFailedPrecondition, HasSubstr("another model")));
+  WEIR_ASSERT_OK(Leave(2, false, "another model"));
+  ASSERT_EQ(View().state(), v1::JOB_STATE_FAILED);
+  EXPECT_THAT(Join(3, SyncJob(1)), refused);
+  WEIR_ASSERT_OK(Join(3, Resuming(SyncJob(1), "auto")));
+  WEIR_ASSERT_OK(Declare(3, OneVariable()));
+  WEIR_ASSERT_OK(Stop());
+  WEIR_ASSERT_OK(Leave(3, true));
+  ASSERT_EQ(View().state(), v1::JOB_STATE_STOPPED);
+  EXPECT_THAT(Join(4, SyncJob(1)), refused);
+  WEIR_EXPECT_OK(Join(4, Replacing(SyncJob(1))));
+}
+
+// Only the newest 200 ended runs are known.
+TEST_F(CoordinatorRerun, CheckpointsOfARunThatIsNoLongerKnownAreNotPushedOut) {
+  RunJob(SyncJob(1), {1});
+  const std::string id = SaveAt(3);
+  WEIR_ASSERT_OK(Leave(1, true));
+  v1::JobSpec other = SyncJob(1);
+  other.set_name("other");
+  for (uint64_t worker = 2; worker < 203; ++worker) {
+    executor_.Advance(absl::Milliseconds(1));
+    WEIR_ASSERT_OK(Join(worker, other));
+    WEIR_ASSERT_OK(Leave(worker, false));
+  }
+  executor_.Advance(kTick);
+  ASSERT_THAT(Call(&Coordinator::ListJobs, v1::ListJobsRequest())->jobs(), SizeIs(200));
+  EXPECT_THAT(Join(1000, SyncJob(1)),
+              HasStatus(kFailedPrecondition,
+                        AllOf(HasSubstr("say resume: auto to go on from checkpoint " + id),
+                              HasSubstr("replace: true to begin anew"))));
+  WEIR_ASSERT_OK(Join(1000, Resuming(SyncJob(1), "auto")));
+}
+
 TEST_F(CoordinatorRerun, DamagedCheckpointsThatArePassedOverAreNamedWhileTheJobRuns) {
   RunJob(SyncJob(1), {1});
   const std::string older = SaveAt(10);

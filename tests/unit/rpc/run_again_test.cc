@@ -34,6 +34,18 @@ TEST(RunAgain, WhatHasACheckpointIsNotForgottenAndBothRemediesAreTold) {
   }
 }
 
+TEST(RunAgain, CheckpointsWithoutARecordOfTheirRunAreNotForgotten) {
+  v1::Manifest newest;
+  newest.set_job("r1");
+  newest.set_id("00000004-1");
+  newest.set_step(231);
+  EXPECT_THAT(CheckMayBeForgotten(newest),
+              HasStatus(absl::StatusCode::kFailedPrecondition,
+                        "job 'r1' has checkpoints, of a run that is no longer known; say resume: "
+                        "auto to go on from checkpoint 00000004-1 at step 231, or replace: true to "
+                        "begin anew"));
+}
+
 TEST(RunAgain, WithoutACheckpointOnlyWhatHasFailedIsForgotten) {
   WEIR_EXPECT_OK(CheckMayBeForgotten(Ended(v1::JOB_STATE_FAILED), nullptr));
   for (const auto state : {v1::JOB_STATE_FINISHED, v1::JOB_STATE_STOPPED}) {
