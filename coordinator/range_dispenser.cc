@@ -2,6 +2,7 @@
 #include "coordinator/range_dispenser.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -58,7 +59,11 @@ void RangeDispenser::Start(uint64_t epoch, uint64_t position,
                            std::vector<v1::DataRange> unfinished) {
   epoch_ = epoch + position / options_.epoch_examples;
   position_ = position % options_.epoch_examples;
-  returned_.assign(unfinished.begin(), unfinished.end());
+  returned_.clear();
+  for (v1::DataRange& range : unfinished) {
+    range.set_end(std::min(range.end(), options_.epoch_examples));
+    if (range.first() < range.end()) returned_.push_back(std::move(range));
+  }
   holders_.clear();
   frozen_ = false;
 }

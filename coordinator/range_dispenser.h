@@ -30,7 +30,8 @@ class RangeDispenser {
   void Load(const v1::RangesRecord& record);
   v1::RangesRecord Save() const;
 
-  // A new attempt: goes on from a position, `unfinished` ranges first; nobody holds anything.
+  // A new attempt: goes on from a position, `unfinished` ranges first; nobody holds anything. What
+  // of them is beyond the end of an epoch (the training set was larger then) is left out.
   void Start(uint64_t epoch, uint64_t position, std::vector<v1::DataRange> unfinished);
 
   // About `examples`, but, with what it holds, not more than a fair share of what is left among

@@ -6,8 +6,13 @@
 
 namespace weir {
 
-void LocalRanges::Start(Place place) {
-  start_ = std::move(place);
+void LocalRanges::Start(const Place& place) {
+  start_.position = place.position;
+  start_.unfinished.clear();
+  for (DataRange range : place.unfinished) {
+    range.end = std::min(range.end, options_.epoch_examples);
+    if (range.first < range.end) start_.unfinished.push_back(range);
+  }
   handed_out_ = 0;
 }
 

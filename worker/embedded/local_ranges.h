@@ -26,8 +26,9 @@ class LocalRanges {
 
   explicit LocalRanges(Options options) : options_(options) {}
 
-  // A new attempt.
-  void Start(Place place);
+  // A new attempt. What of the unfinished ranges is beyond the end of an epoch (the training set
+  // was larger then) is left out.
+  void Start(const Place& place);
   // About `examples`, at least a batch.
   TakenRanges Take(uint64_t examples);
   // What is left when the worker has consumed so many examples of this attempt, in the order in

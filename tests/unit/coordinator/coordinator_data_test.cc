@@ -328,6 +328,32 @@ TEST_F(CoordinatorData, OneAnswerHasAtMostAThousandRanges) {
   EXPECT_EQ(next.ranges(0).epoch(), 1000) << "none is left out";
 }
 
+// Saved with 1,000 examples, resumed with 40 of them: 30 .. 50 was not finished, 60 .. 80 neither.
+TEST_F(CoordinatorData, UnfinishedRangesBeyondTheTrainingSetAreLeftOut) {
+  RunJob(AsyncJob(2), {1, 2});
+  WEIR_ASSERT_OK(Take(1, 1, 50));  // 0 .. 50
+  WEIR_ASSERT_OK(Take(2, 1, 30));  // 50 .. 80
+  const auto saved = Save();
+  WEIR_ASSERT_OK(Mark(1, 30));
+  WEIR_ASSERT_OK(Mark(2, 10));
+  ASSERT_TRUE(saved->has_value());
+  WEIR_ASSERT_OK(Leave(1, true));
+  WEIR_ASSERT_OK(Leave(2, true));
+  v1::JobSpec smaller = AsyncJob(1);
+  smaller.set_train_examples(40);
+  smaller.mutable_length()->set_epochs(3);
+  smaller.set_resume("auto");
+  WEIR_ASSERT_OK(Join(3, smaller));
+  WEIR_ASSERT_OK(Declare(3, OneVariable()));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto first, Take(3, 1, 1000));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto second, Take(3, 2, 1000));
+  ASSERT_THAT(first.ranges(), SizeIs(1));
+  EXPECT_EQ(first.ranges(0).first(), 30);
+  EXPECT_EQ(first.ranges(0).end(), 40);
+  ASSERT_THAT(second.ranges(), SizeIs(1));
+  EXPECT_EQ(second.ranges(0).epoch(), 2) << "80 examples are two epochs of 40";
+}
+
 TEST_F(CoordinatorData, RangesAreOfAsync) {
   RunJob(SyncJob(1), {1});
   EXPECT_THAT(Take(1, 1, 10), HasStatus(kFailedPrecondition, HasSubstr("async")));

@@ -22,6 +22,14 @@ TEST(LocalRanges, UnfinishedRangesOfAClusterComeFirst) {
   EXPECT_TRUE(ranges.Take(1000).ranges.size() == 1 && ranges.Take(1).end_of_data);
 }
 
+TEST(LocalRanges, UnfinishedRangesBeyondTheTrainingSetAreLeftOut) {
+  LocalRanges ranges = RangesOf({.position = 300, .unfinished = {{0, 240, 400}, {0, 500, 600}}});
+  const TakenRanges clipped = ranges.Take(100);
+  EXPECT_EQ(clipped.ranges[0].first, 240);
+  EXPECT_EQ(clipped.ranges[0].end, 250);
+  EXPECT_EQ(ranges.Take(100).ranges[0].epoch, 1);
+}
+
 TEST(LocalRanges, WhatIsLeftFollowsFromWhatIsConsumed) {
   const LocalRanges ranges =
       RangesOf({.position = 300, .unfinished = {{0, 100, 200}, {0, 240, 250}}});
