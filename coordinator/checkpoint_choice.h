@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -17,12 +18,14 @@ class CheckpointChoice {
   // `catalog` must outlive this.
   explicit CheckpointChoice(const CheckpointCatalog& catalog) : catalog_(catalog) {}
 
-  // Of the attempt that comes next. Null: none, so first values are assigned.
+  // Of the attempt that comes next. Null: none, so first values are assigned. `cuts`: that the run
+  // has begun; without one it has no checkpoint of its own.
   // Errors: those of OfFirstAttempt; DataLoss - the run's own ones are all damaged: names the
-  // newest.
-  absl::StatusOr<SharedManifest> Choose(const v1::JobView& view) const;
+  // newest; FailedPrecondition - the newest is of a newer format.
+  absl::StatusOr<SharedManifest> Choose(const v1::JobView& view, uint64_t cuts) const;
   // The same of a run that has not begun, as its spec says.
-  // Errors: NotFound - there is none, or none of this id; those of CheckpointCatalog::Find.
+  // Errors: NotFound - there is none, or none of this id; DataLoss - all are damaged, or the one
+  // that is asked for; those of CheckpointCatalog::Find.
   absl::StatusOr<SharedManifest> OfFirstAttempt(const v1::JobSpec& spec) const;
 
   // It could not be restored: it is passed over from now on.
@@ -31,6 +34,9 @@ class CheckpointChoice {
   std::string PassedOver(const v1::JobView& view, const SharedManifest& taken) const;
 
  private:
+  // OK: it is intact, as far as is known. DataLoss, or why its manifest cannot be read.
+  absl::Status Damage(const absl::StatusOr<SharedManifest>& manifest) const;
+
   const CheckpointCatalog& catalog_;
   std::map<std::string, std::string> damaged_;  // why, by id
 };

@@ -90,7 +90,7 @@ void CoordinatedJob::TryStart(Turn& turn) {
     Wait(missing);
     return;
   }
-  const absl::StatusOr<SharedManifest> source = choice_.Choose(view_);
+  const absl::StatusOr<SharedManifest> source = choice_.Choose(view_, last_cut_);
   if (!source.ok()) {
     End(v1::JOB_STATE_FAILED, std::string(source.status().message()), turn);
     return;
@@ -105,7 +105,7 @@ void CoordinatedJob::TryStart(Turn& turn) {
 
 bool CoordinatedJob::HoldsProgress() const {
   if (view_.state() == v1::JOB_STATE_RUNNING) return true;
-  const absl::StatusOr<SharedManifest> source = choice_.Choose(view_);
+  const absl::StatusOr<SharedManifest> source = choice_.Choose(view_, last_cut_);
   return source.ok() && *source != nullptr;
 }
 
