@@ -9,6 +9,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/job_spec_check.h"
 #include "coordinator/message_difference.h"
+#include "coordinator/roster.h"
 #include "coordinator/turn_log.h"
 #include "coordinator/turns.h"
 #include "rpc/protocol.h"
@@ -25,7 +26,8 @@ absl::Status CheckWorker(const v1::RegisterRequest& request, const std::string& 
                      request.build(), ") ", request.protocol_min(), " to ", request.protocol_max(),
                      "; install equal versions"));
   }
-  return CheckJobSpec(request.spec());
+  WEIR_RETURN_IF_ERROR(CheckJobSpec(request.spec()));
+  return CheckRank(request.wanted_rank(), request.spec().workers());
 }
 
 bool NamesCheckpoint(const v1::JobSpec& spec) {

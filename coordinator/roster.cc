@@ -16,6 +16,12 @@ constexpr int kForgetAfter = 10;  // leases: a newcomer that has not asked for s
 
 }  // namespace
 
+absl::Status CheckRank(int32_t wanted, uint32_t ranks) {
+  if (wanted < 0 || static_cast<uint32_t>(wanted) < ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("rank ", wanted, ": the job has ranks 0 to ", ranks - 1));
+}
+
 void Roster::Load(const v1::JobRecord& record, absl::Time now) {
   for (const v1::WorkerRecord& worker : record.workers()) {
     workers_[WorkerId{worker.worker()}] = {.id = WorkerId{worker.worker()},
@@ -95,10 +101,7 @@ absl::StatusOr<uint32_t> Roster::ChooseRank(int32_t wanted_rank, absl::Time sinc
   std::vector<const Worker*> holders(options_.ranks, nullptr);
   for (const auto& [id, worker] : workers_) holders[worker.rank] = &worker;
   if (wanted_rank >= 0) {
-    if (static_cast<uint32_t>(wanted_rank) >= options_.ranks) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank ", wanted_rank, ": the job has ranks 0 to ", options_.ranks - 1));
-    }
+    WEIR_RETURN_IF_ERROR(CheckRank(wanted_rank, options_.ranks));
     if (holders[wanted_rank] != nullptr) return Taken(*holders[wanted_rank], since, now);
     return static_cast<uint32_t>(wanted_rank);
   }

@@ -22,6 +22,9 @@ struct MemberPlace {
   uint32_t sync_group = 0;
 };
 
+// Errors: InvalidArgument - a job with so many ranks does not have this one; below 0: any will do.
+absl::Status CheckRank(int32_t wanted, uint32_t ranks);
+
 // The workers of one run: ranks, leases, progress. Thread-compatible.
 class Roster {
  public:

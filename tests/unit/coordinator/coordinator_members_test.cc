@@ -122,6 +122,19 @@ TEST_F(CoordinatorMembers, StepsInHeartbeatsAreProgressAlsoAfterARollback) {
   }
 }
 
+TEST_F(CoordinatorMembers, RankThatTheJobDoesNotHaveIsRefusedBeforeAnythingChanges) {
+  const auto refused =
+      HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("rank 1: the job has ranks 0 to 0"));
+  EXPECT_THAT(Join(1, SyncJob(1), 1), refused);
+  EXPECT_THAT(Call(&Coordinator::ListJobs, v1::ListJobsRequest())->jobs(), IsEmpty());
+  RunJob(SyncJob(1), {2});
+  WEIR_ASSERT_OK(Leave(2, false, "power"));
+  v1::JobSpec replacing = SyncJob(1);
+  replacing.set_replace(true);
+  EXPECT_THAT(Join(3, replacing, 1), refused);
+  EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING) << "its state is in the servers' memory still";
+}
+
 TEST_F(CoordinatorMembers, OtherProtocolsAreRefusedNamingBothVersions) {
   v1::RegisterRequest request;
   *request.mutable_spec() = SyncJob(1);
