@@ -144,7 +144,7 @@ void CoordinatedJob::Finish(Turn& turn) {
   if (std::exchange(restore_due_, false)) restoration_.Start(turn);
   if (record_changed_) turn.Put(KeyOf("job", run_id()), Record());
   if (declaration_changed_) turn.Put(KeyOf("declaration", run_id()), view_.declaration());
-  if (ranges_changed_ && ranges_) turn.Put(KeyOf("ranges", run_id()), ranges_->Save());
+  if (ranges_changed_ && ranges_ && live()) turn.Put(KeyOf("ranges", run_id()), ranges_->Save());
   view_changed_ = record_changed_ = declaration_changed_ = ranges_changed_ = false;
 }
 

@@ -186,6 +186,7 @@ void Coordinator::ForgetOldRuns(Turn& turn) {
     const std::string run = absl::StrCat(absl::Hex(oldest->run_id(), absl::kZeroPad16));
     turn.Erase(absl::StrCat("job/", run));
     turn.Erase(absl::StrCat("declaration/", run));
+    turn.Erase(absl::StrCat("ranges/", run));
     jobs_.erase(oldest->run_id());
   }
 }

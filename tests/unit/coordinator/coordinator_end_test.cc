@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How jobs end: finished by all, left by all, stopped.
+#include <algorithm>
+
+#include "absl/strings/match.h"
 #include "tests/unit/coordinator/coordinator_fixture.h"
 
 namespace weir {
@@ -7,6 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 using CoordinatorEnd = CoordinatorTest;
@@ -25,6 +29,45 @@ TEST_F(CoordinatorEnd, JobIsFinishedWhenAllHaveLeftFinishedAndItsMemoryIsFree) {
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_TRUE(events[0]->snapshot());
   EXPECT_THAT(events[0]->live_runs(), IsEmpty());
+}
+
+TEST_F(CoordinatorEnd, NothingIsKeptOfTheRangesOfAJobThatHasEnded) {
+  const auto ranges_kept = [this] {
+    const auto kept = store_.Load();
+    return std::count_if(kept->begin(), kept->end(), [](const auto& entry) {
+      return absl::StartsWith(entry.first, "ranges/");
+    });
+  };
+  RunJob(AsyncJob(2), {1, 2});
+  WEIR_ASSERT_OK(Take(1, 1, 50));
+  EXPECT_EQ(ranges_kept(), 1);
+  WEIR_ASSERT_OK(Leave(1, true));
+  WEIR_ASSERT_OK(Leave(2, true));
+  EXPECT_EQ(ranges_kept(), 0) << "ended by the last who left";
+  v1::JobSpec other = AsyncJob(2);
+  other.set_name("other");
+  WEIR_ASSERT_OK(Join(3, other));
+  WEIR_ASSERT_OK(Stop("other"));
+  ASSERT_EQ(View("other").state(), v1::JOB_STATE_STOPPED);
+  WEIR_ASSERT_OK(Leave(3, true));
+  EXPECT_EQ(ranges_kept(), 0) << "left after its end";
+}
+
+TEST_F(CoordinatorEnd, NothingIsKeptOfARunThatIsForgotten) {
+  v1::JobSpec spec = AsyncJob(1);
+  WEIR_ASSERT_OK(Join(1, spec));
+  WEIR_ASSERT_OK(Leave(1, false));
+  // As builds before this one left them.
+  const std::string run = absl::StrCat(absl::Hex(runs_["job"], absl::kZeroPad16));
+  WEIR_ASSERT_OK(store_.Write({{"ranges/" + run, v1::RangesRecord().SerializeAsString()}}));
+  for (uint64_t worker = 2; worker <= 201; ++worker) {
+    executor_.Advance(absl::Milliseconds(1));
+    WEIR_ASSERT_OK(Join(worker, spec));
+    WEIR_ASSERT_OK(Leave(worker, false));
+  }
+  executor_.Advance(kTick);
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto kept, store_.Load());
+  for (const auto& [key, value] : kept) EXPECT_THAT(key, Not(HasSubstr(run)));
 }
 
 TEST_F(CoordinatorEnd, FinishedNameIsRefusedUnlessReplaced) {
