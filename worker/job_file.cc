@@ -183,9 +183,14 @@ void ReadMembers(YamlMap& job, v1::JobSpec& spec) {
   spec.set_replicas_per_worker(SmallCount(job, "replicas_per_worker", 1));
 }
 
+// In milliseconds; of less than one nothing is left, which a spec takes for the default.
 uint64_t TimeOr(YamlMap& job, const std::string& key, absl::Duration fallback) {
   const auto value = job.Get(key);
   const auto time = value ? value->Time() : std::nullopt;
+  if (time && *time < absl::Milliseconds(1)) {
+    value->Report(absl::StrCat("expected 1 ms or more; without the key it is ",
+                               absl::FormatDuration(fallback)));
+  }
   return static_cast<uint64_t>(absl::ToInt64Milliseconds(time.value_or(fallback)));
 }
 

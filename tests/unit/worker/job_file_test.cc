@@ -109,6 +109,13 @@ TEST(JobFile, EveryMistakeIsReportedAtOnce) {
             "\"async\"?");
 }
 
+TEST(JobFile, ATimeOfNothingIsRefusedAndNotTakenForTheDefault) {
+  EXPECT_EQ(MessageOf("workers: 2", "workers: 2\norphan_ttl: 0 s"),
+            "job.yaml:8: orphan_ttl: expected 1 ms or more; without the key it is 1h");
+  EXPECT_EQ(MessageOf("workers: 2", "workers: 2\nstep_timeout: 0.5 ms"),
+            "job.yaml:8: step_timeout: expected 1 ms or more; without the key it is 10m");
+}
+
 TEST(JobFile, AKeyGivenTwiceIsRefused) {
   EXPECT_EQ(MessageOf("workers: 2", "workers: 2\nworkers: 3"),
             "job.yaml:8: workers: is given twice");
