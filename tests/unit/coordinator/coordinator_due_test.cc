@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a checkpoint is due.
+#include "rpc/errors.h"
 #include "tests/unit/coordinator/coordinator_fixture.h"
 
 namespace weir {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -78,6 +80,52 @@ TEST_F(CoordinatorDue, ACheckpointEverySoManySecondsIsDueSoLongAfterTheRestart) 
   EXPECT_THAT(servers_.save.calls, IsEmpty());
   Pass(absl::Seconds(2), {1}, {900, 901});
   EXPECT_THAT(servers_.save.calls, SizeIs(2));
+}
+
+// A save is asked for, and worker 3 comes, while worker 2's join looks for a step: the cut comes
+// after that join, and before the next one.
+TEST_F(CoordinatorDue, SyncCutComesBetweenTheJoinUnderWayAndTheNext) {
+  v1::JobSpec spec = SyncJob(3);
+  spec.set_min_workers(1);
+  RunJob(spec, {1});
+  WEIR_ASSERT_OK(Beat(1, 40));
+  servers_.saved_step = 44;
+  absl::StatusOr<v1::SaveCheckpointReply> saved = absl::UnknownError("not answered");
+  int tries = 0;
+  servers_.prepare.answer =
+      [&](const v1::ServerInfo&,
+          const v1::PrepareStepRequest& request) -> absl::StatusOr<v1::PrepareStepReply> {
+    if (++tries == 1) {
+      v1::SaveCheckpointRequest save;
+      save.set_job("job");
+      coordinator_->SaveCheckpoint(save, clock_.Now() + absl::Minutes(1),
+                                   [&](const auto& reply) { saved = reply; });
+      v1::RegisterRequest join;
+      *join.mutable_spec() = spec;
+      join.set_worker(3);
+      join.set_wanted_rank(-1);
+      join.set_protocol_min(1);
+      join.set_protocol_max(1);
+      coordinator_->Register(join, [](const auto& reply) { WEIR_EXPECT_OK(reply); });
+    }
+    // Until the save has been begun on the disk, and finds the join under way.
+    if (tries <= 6) return StepHasBegun(request.step(), request.step());
+    return v1::PrepareStepReply();
+  };
+  WEIR_ASSERT_OK(Join(2, spec));
+  EXPECT_THAT(View().members(), SizeIs(2)) << "the join under way";
+  EXPECT_TRUE(absl::IsUnknown(saved.status())) << "which the cut waits for";
+  executor_.Advance(kTick);
+  WEIR_EXPECT_OK(saved);
+  Pass(absl::Seconds(1), {1, 2}, {900, 901});
+  EXPECT_THAT(View().members(), SizeIs(3));
+  std::vector<std::string> order;
+  for (const auto& [server, commit] : servers_.commit.calls) {
+    if (server != "server-0") continue;
+    order.push_back(commit.has_view() ? absl::StrCat("join of ", commit.view().members_size())
+                                      : std::string("cut"));
+  }
+  EXPECT_THAT(order, ElementsAre("join of 2", "cut", "join of 3"));
 }
 
 }  // namespace
