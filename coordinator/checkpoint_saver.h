@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/checkpoint_waiters.h"
+#include "coordinator/range_dispenser.h"
 #include "coordinator/step_change.h"
 #include "coordinator/turn.h"
 #include "rpc/worker_id.h"
@@ -93,7 +94,7 @@ class CheckpointSaver {
   absl::Time marks_deadline_;
   std::set<WorkerId> unmarked_;
   std::vector<v1::CutMark> marks_;
-  std::map<uint64_t, uint64_t> consumed_;
+  std::map<RangeHolder, uint64_t> consumed_;
   CheckpointWaiters waiters_;
   int failures_ = 0;  // in a row
   absl::Time retry_at_ = absl::InfinitePast();

@@ -207,8 +207,9 @@ uint64_t CoordinatedJob::StepsDone() const {
          StepsOver(view_.resume().examples(), spec());
 }
 
-uint64_t CoordinatedJob::HolderOf(WorkerId worker) const {
-  return HasSyncGroups(spec()) ? SyncGroupOf(view_, worker) : static_cast<uint64_t>(worker);
+RangeHolder CoordinatedJob::HolderOf(WorkerId worker) const {
+  return HasSyncGroups(spec()) ? RangeHolder{SyncGroupOf(view_, worker)}
+                               : RangeHolder{static_cast<uint64_t>(worker)};
 }
 
 // A worker's step is the one after its newest push, so who is further than others allow waits.

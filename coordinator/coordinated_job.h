@@ -105,7 +105,7 @@ class CoordinatedJob {
   void KeepRanges() { ranges_changed_ = true; }
   uint64_t NextCut();
   // Whose ranges of data the worker uses: its own, or its sync group's.
-  uint64_t HolderOf(WorkerId worker) const;
+  RangeHolder HolderOf(WorkerId worker) const;
   // JobStatus.step and .examples.
   uint64_t StepsDone() const;
   uint64_t ExamplesDone() const;
@@ -133,7 +133,7 @@ class CoordinatedJob {
   void TakeReport(WorkerId worker, const v1::Progress& progress, const Turn& turn);
   void KeepProgress(const Turn& turn);
   // Members.
-  void AddMember(WorkerId worker, uint64_t first_step, uint32_t sync_group = 0);
+  void AddMember(WorkerId worker, const MemberPlace& place);
   void RemoveWorker(WorkerId worker, const std::string& why, bool finished, Turn& turn);
   void AfterDeparture(const std::string& why, Turn& turn);
   void ElectInitialiser();

@@ -66,20 +66,19 @@ absl::StatusOr<v1::TakeRangesReply> CoordinatedJob::TakeRanges(const v1::TakeRan
   if (view_.state() != v1::JOB_STATE_RUNNING) {
     return absl::UnavailableError(absl::StrCat("the job does not run yet: ", view_.message()));
   }
-  const uint64_t holder = HolderOf(WorkerId{request.worker()});
+  const RangeHolder holder = HolderOf(WorkerId{request.worker()});
   double rate = 0;
   for (const Roster::Worker* member : roster_.Members()) {
     if (HolderOf(member->id) == holder) rate += member->progress.samples_per_second();
   }
   const auto ahead = static_cast<uint64_t>(std::max(0.0, std::min(rate, 1e12)) * kSecondsAhead);
   const uint64_t held = ranges_->HeldExamples(holder);
-  const uint64_t wanted = std::max(request.examples(), ahead - std::min(ahead, held));
+  v1::TakeRangesRequest wanted = request;
+  wanted.set_examples(std::max(request.examples(), ahead - std::min(ahead, held)));
   roster_.Touch(WorkerId{request.worker()}, turn.now());
   KeepRanges();
-  v1::TakeRangesRequest of_holder = request;
-  of_holder.set_worker(holder);
   const uint64_t holders = HasSyncGroups(spec()) ? NumSyncGroups(view_) : roster_.Members().size();
-  return ranges_->Take(of_holder, wanted, holders);
+  return ranges_->Take(holder, wanted, holders);
 }
 
 absl::Status CoordinatedJob::ReportProgress(const v1::ReportProgressRequest& request,

@@ -61,17 +61,18 @@ absl::StatusOr<v1::RegisterReply> CoordinatedJob::Register(const v1::RegisterReq
   }
   // Where it counts who is ahead of whom, a newcomer is not behind all others.
   const bool bounded = spec().regime().kind() == v1::REGIME_BOUNDED_STALENESS;
-  AddMember(WorkerId{request.worker()}, std::max(view_.resume().step(), bounded ? slowest : 0));
+  AddMember(WorkerId{request.worker()},
+            {.first_step = std::max(view_.resume().step(), bounded ? slowest : 0)});
   if (view_.state() == v1::JOB_STATE_INITIALISING) ElectInitialiser();
   if (view_.state() == v1::JOB_STATE_WAITING) TryStart(turn);
   return reply;
 }
 
-void CoordinatedJob::AddMember(WorkerId worker, uint64_t first_step, uint32_t sync_group) {
+void CoordinatedJob::AddMember(WorkerId worker, const MemberPlace& place) {
   const Roster::Worker* found = roster_.Find(worker);
   if (found == nullptr) return;
-  roster_.Admit(worker, first_step);
-  InsertMember(ChangeView(), found->rank, worker, {first_step, sync_group});
+  roster_.Admit(worker, place.first_step);
+  InsertMember(ChangeView(), found->rank, worker, place);
   if (HasSyncGroups(spec()) && view_.state() != v1::JOB_STATE_RUNNING) {
     next_sync_group_ = AssignSyncGroups(view_);
   }
@@ -120,7 +121,7 @@ absl::optional<uint32_t> CoordinatedJob::BeginSyncGroups(std::vector<WorkerId>& 
   while (!joining.empty()) {
     const absl::optional<uint32_t> with_room = GroupWithRoom(view_);
     if (with_room) return with_room;
-    AddMember(joining.front(), view_.resume().step(), next_sync_group_++);
+    AddMember(joining.front(), {view_.resume().step(), next_sync_group_++});
     Keep();
     joining.erase(joining.begin());
   }

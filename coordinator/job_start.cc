@@ -144,7 +144,9 @@ void CoordinatedJob::BeginAttempt(const SharedManifest& source, Turn& turn) {
   resume.set_lost_steps(lost_before + undone_from_ - std::min(undone_from_, resume.step()));
   undone_from_ = 0;
   roster_.StartAttempt(resume.step(), turn.now());
-  for (const WorkerId joining : roster_.Joining()) AddMember(joining, resume.step());
+  for (const WorkerId joining : roster_.Joining()) {
+    AddMember(joining, {.first_step = resume.step()});
+  }
   for (v1::Member& member : *view_.mutable_members()) member.set_first_step(resume.step());
   if (HasSyncGroups(spec())) next_sync_group_ = AssignSyncGroups(view_);
   StartRanges(source.get());
@@ -168,12 +170,13 @@ void CoordinatedJob::StartRanges(const v1::Manifest* source) {
   if (!ranges_) return;
   KeepRanges();
   if (source == nullptr) {
-    ranges_->Start(0, 0, {});
+    ranges_->Start({});
   } else if (!HasDataRanges(*source)) {
-    ranges_->Start(0, DataDone(*source), {});
+    ranges_->Start({.position = DataDone(*source)});
   } else {
-    ranges_->Start(source->next_epoch(), source->next_position(),
-                   {source->unfinished().begin(), source->unfinished().end()});
+    ranges_->Start({.epoch = source->next_epoch(),
+                    .position = source->next_position(),
+                    .unfinished = {source->unfinished().begin(), source->unfinished().end()}});
   }
 }
 

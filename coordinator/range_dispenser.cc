@@ -29,12 +29,12 @@ void RangeDispenser::Load(const v1::RangesRecord& record) {
   position_ = record.next_position();
   returned_.assign(record.returned().begin(), record.returned().end());
   for (const v1::HeldRanges& saved : record.workers()) {
-    Holder& holder = holders_[saved.worker()];
-    holder.request = saved.request();
-    holder.answer = saved.answer();
-    holder.answers.assign(saved.answers().begin(), saved.answers().end());
-    holder.held.assign(saved.held().begin(), saved.held().end());
-    holder.consumed = saved.consumed();
+    Holding& holding = holdings_[RangeHolder{saved.worker()}];
+    holding.request = saved.request();
+    holding.answer = saved.answer();
+    holding.answers.assign(saved.answers().begin(), saved.answers().end());
+    holding.held.assign(saved.held().begin(), saved.held().end());
+    holding.consumed = saved.consumed();
   }
 }
 
@@ -43,28 +43,27 @@ v1::RangesRecord RangeDispenser::Save() const {
   record.set_next_epoch(epoch_);
   record.set_next_position(position_);
   for (const v1::DataRange& range : returned_) *record.add_returned() = range;
-  for (const auto& [worker, holder] : holders_) {
+  for (const auto& [holder, holding] : holdings_) {
     v1::HeldRanges& saved = *record.add_workers();
-    saved.set_worker(worker);
-    saved.set_request(holder.request);
-    *saved.mutable_answer() = holder.answer;
-    for (const v1::TakeRangesReply& answer : holder.answers) *saved.add_answers() = answer;
-    for (const v1::DataRange& range : holder.held) *saved.add_held() = range;
-    saved.set_consumed(holder.consumed);
+    saved.set_worker(static_cast<uint64_t>(holder));
+    saved.set_request(holding.request);
+    *saved.mutable_answer() = holding.answer;
+    for (const v1::TakeRangesReply& answer : holding.answers) *saved.add_answers() = answer;
+    for (const v1::DataRange& range : holding.held) *saved.add_held() = range;
+    saved.set_consumed(holding.consumed);
   }
   return record;
 }
 
-void RangeDispenser::Start(uint64_t epoch, uint64_t position,
-                           std::vector<v1::DataRange> unfinished) {
-  epoch_ = epoch + position / options_.epoch_examples;
-  position_ = position % options_.epoch_examples;
+void RangeDispenser::Start(Place place) {
+  epoch_ = place.epoch + place.position / options_.epoch_examples;
+  position_ = place.position % options_.epoch_examples;
   returned_.clear();
-  for (v1::DataRange& range : unfinished) {
+  for (v1::DataRange& range : place.unfinished) {
     range.set_end(std::min(range.end(), options_.epoch_examples));
     if (range.first() < range.end()) returned_.push_back(std::move(range));
   }
-  holders_.clear();
+  holdings_.clear();
   frozen_ = false;
 }
 
@@ -79,17 +78,17 @@ uint64_t RangeDispenser::left() const {
 }
 
 // Who asks before its ranges are at their end must not gather the others' share bit by bit.
-uint64_t RangeDispenser::Share(uint64_t held, uint64_t workers) const {
-  const uint64_t parts = 2 * std::max<uint64_t>(1, workers);
+uint64_t RangeDispenser::Share(const Holding& holding, uint64_t holders) const {
+  const uint64_t parts = 2 * std::max<uint64_t>(1, holders);
   uint64_t unfinished = left();
-  for (const auto& [worker, holder] : holders_) unfinished += SumOf(holder.held);
+  for (const auto& [holder, other] : holdings_) unfinished += SumOf(other.held);
   const uint64_t fair = unfinished / parts;
-  return std::min(left() / parts, fair - std::min(fair, held));
+  return std::min(left() / parts, fair - std::min(fair, SumOf(holding.held)));
 }
 
-bool RangeDispenser::OthersHold(uint64_t worker) const {
-  return std::any_of(holders_.begin(), holders_.end(), [&](const auto& entry) {
-    return entry.first != worker && !entry.second.held.empty();
+bool RangeDispenser::OthersHold(RangeHolder holder) const {
+  return std::any_of(holdings_.begin(), holdings_.end(), [&](const auto& entry) {
+    return entry.first != holder && !entry.second.held.empty();
   });
 }
 
@@ -117,75 +116,77 @@ v1::DataRange RangeDispenser::TakeOne(uint64_t examples) {
   return range;
 }
 
-absl::StatusOr<v1::TakeRangesReply> RangeDispenser::Take(const v1::TakeRangesRequest& request,
-                                                         uint64_t examples, uint64_t workers) {
-  Holder& holder = holders_[request.worker()];
-  if (request.request() > 0 && request.request() <= holder.answers.size()) {
-    Consume(request.worker(), request.consumed());
-    return holder.answers[request.request() - 1];
+absl::StatusOr<v1::TakeRangesReply> RangeDispenser::Take(RangeHolder holder,
+                                                         const v1::TakeRangesRequest& request,
+                                                         uint64_t holders) {
+  Holding& holding = holdings_[holder];
+  if (request.request() > 0 && request.request() <= holding.answers.size()) {
+    Consume(holder, request.consumed());
+    return holding.answers[request.request() - 1];
   }
-  if (request.request() < holder.request) {
+  if (request.request() < holding.request) {
     return absl::InvalidArgumentError(
-        absl::StrCat("request ", request.request(), " is older than the last, ", holder.request));
+        absl::StrCat("request ", request.request(), " is older than the last, ", holding.request));
   }
-  if (request.request() == holder.request && request.request() > 0) return holder.answer;
-  Consume(request.worker(), request.consumed());
+  if (request.request() == holding.request && request.request() > 0) return holding.answer;
+  Consume(holder, request.consumed());
   v1::TakeRangesReply reply;
   // Not recorded: the next call of this number may get some.
   if (frozen_) return reply;
-  const uint64_t share = Share(SumOf(holder.held), workers);
-  const uint64_t batches = (std::min(examples, share) + options_.batch - 1) / options_.batch;
+  const uint64_t share = Share(holding, holders);
+  const uint64_t batches =
+      (std::min(request.examples(), share) + options_.batch - 1) / options_.batch;
   uint64_t wanted = std::max<uint64_t>(1, batches) * options_.batch;
   while (wanted > 0 && left() > 0 && reply.ranges_size() < kMostRanges) {
     const v1::DataRange range = TakeOne(wanted);
     // A short batch is a batch.
     const uint64_t whole = (SizeOf(range) + options_.batch - 1) / options_.batch * options_.batch;
     wanted -= std::min(wanted, whole);
-    holder.held.push_back(range);
+    holding.held.push_back(range);
     *reply.add_ranges() = range;
   }
-  reply.set_end_of_data(reply.ranges().empty() && !OthersHold(request.worker()));
+  reply.set_end_of_data(reply.ranges().empty() && !OthersHold(holder));
   if (!reply.ranges().empty()) {
-    holder.request = request.request();
-    holder.answer = reply;
-    if (options_.shared) holder.answers.push_back(reply);
+    holding.request = request.request();
+    holding.answer = reply;
+    if (options_.shared) holding.answers.push_back(reply);
   }
   return reply;
 }
 
-void RangeDispenser::Drop(Holder& holder, uint64_t consumed) {
-  while (holder.consumed < consumed && !holder.held.empty()) {
-    v1::DataRange& front = holder.held.front();
-    const uint64_t take = std::min(consumed - holder.consumed, SizeOf(front));
+void RangeDispenser::Drop(Holding& holding, uint64_t consumed) {
+  while (holding.consumed < consumed && !holding.held.empty()) {
+    v1::DataRange& front = holding.held.front();
+    const uint64_t take = std::min(consumed - holding.consumed, SizeOf(front));
     front.set_first(front.first() + take);
-    holder.consumed += take;
-    if (SizeOf(front) == 0) holder.held.pop_front();
+    holding.consumed += take;
+    if (SizeOf(front) == 0) holding.held.pop_front();
   }
 }
 
-void RangeDispenser::Consume(uint64_t worker, uint64_t consumed) {
-  const auto found = holders_.find(worker);
-  if (found == holders_.end()) return;
-  Holder& holder = found->second;
-  holder.reported = std::max(holder.reported, consumed);
-  if (!frozen_) Drop(holder, holder.reported);
+void RangeDispenser::Consume(RangeHolder holder, uint64_t consumed) {
+  const auto found = holdings_.find(holder);
+  if (found == holdings_.end()) return;
+  Holding& holding = found->second;
+  holding.reported = std::max(holding.reported, consumed);
+  if (!frozen_) Drop(holding, holding.reported);
 }
 
-uint64_t RangeDispenser::HeldExamples(uint64_t worker) const {
-  const auto found = holders_.find(worker);
-  return found == holders_.end() ? 0 : SumOf(found->second.held);
+uint64_t RangeDispenser::HeldExamples(RangeHolder holder) const {
+  const auto found = holdings_.find(holder);
+  return found == holdings_.end() ? 0 : SumOf(found->second.held);
 }
 
-void RangeDispenser::Return(uint64_t worker) {
-  const auto found = holders_.find(worker);
-  if (found == holders_.end()) return;
+void RangeDispenser::Return(RangeHolder holder) {
+  const auto found = holdings_.find(holder);
+  if (found == holdings_.end()) return;
   Drop(found->second, found->second.reported);  // also of what it had reported while frozen
   for (const v1::DataRange& range : found->second.held) returned_.push_back(range);
-  holders_.erase(found);
+  holdings_.erase(found);
 }
 
-void RangeDispenser::Forget(uint64_t worker) {
-  holders_.erase(worker);
+void RangeDispenser::Forget(RangeHolder holder) {
+  holdings_.erase(holder);
 }
 
 void RangeDispenser::Freeze() {
@@ -194,17 +195,17 @@ void RangeDispenser::Freeze() {
 
 void RangeDispenser::Thaw() {
   frozen_ = false;
-  for (auto& [worker, holder] : holders_) Drop(holder, holder.reported);
+  for (auto& [holder, holding] : holdings_) Drop(holding, holding.reported);
 }
 
-void RangeDispenser::FillManifest(const std::map<uint64_t, uint64_t>& consumed,
+void RangeDispenser::FillManifest(const std::map<RangeHolder, uint64_t>& consumed,
                                   v1::Manifest& manifest) const {
   manifest.set_next_epoch(epoch_);
   manifest.set_next_position(position_);
   for (const v1::DataRange& range : returned_) *manifest.add_unfinished() = range;
-  for (const auto& [worker, holder] : holders_) {
-    Holder at_cut = holder;
-    const auto found = consumed.find(worker);
+  for (const auto& [holder, holding] : holdings_) {
+    Holding at_cut = holding;
+    const auto found = consumed.find(holder);
     if (found != consumed.end()) Drop(at_cut, found->second);
     for (const v1::DataRange& range : at_cut.held) *manifest.add_unfinished() = range;
   }

@@ -13,6 +13,9 @@
 
 namespace weir {
 
+// Who takes ranges: a worker by its id, or, in sync groups, a group by its number.
+enum class RangeHolder : uint64_t {};
+
 // Hands the positions of an `async` job's data out, each once, in whole batches (the last of an
 // epoch may be short); what a dead worker had not finished is handed out again first.
 // Thread-compatible.
@@ -30,33 +33,39 @@ class RangeDispenser {
   void Load(const v1::RangesRecord& record);
   v1::RangesRecord Save() const;
 
-  // A new attempt: goes on from a position, `unfinished` ranges first; nobody holds anything. What
-  // of them is beyond the end of an epoch (the training set was larger then) is left out.
-  void Start(uint64_t epoch, uint64_t position, std::vector<v1::DataRange> unfinished);
+  // Where handing out goes on: examples of an epoch, after the `unfinished` ranges. What of these is
+  // beyond the end of an epoch (the training set was larger then) is left out.
+  struct Place {
+    uint64_t epoch = 0;
+    uint64_t position = 0;
+    std::vector<v1::DataRange> unfinished = {};
+  };
+  // A new attempt; nobody holds anything.
+  void Start(Place place);
 
-  // About `examples`, but, with what it holds, not more than a fair share of what is left among
-  // `workers`, so that nobody trains alone at the end; a batch at least, and at most 1,000 ranges.
-  // A repeated `request` gets the same answer. Errors: InvalidArgument - an older request than the
-  // last.
-  absl::StatusOr<v1::TakeRangesReply> Take(const v1::TakeRangesRequest& request, uint64_t examples,
-                                           uint64_t workers);
-  // `consumed`: examples of the worker's ranges, in the order of handing out; may repeat or lag.
-  void Consume(uint64_t worker, uint64_t consumed);
-  // Handed to the worker and not consumed, as far as is known.
-  uint64_t HeldExamples(uint64_t worker) const;
-  // The worker is gone: others get what it has not finished.
-  void Return(uint64_t worker);
-  // The worker is gone, and had finished.
-  void Forget(uint64_t worker);
+  // About as many examples as the request says, but, with what it holds, not more than a fair share
+  // of what is left among so many holders, so that nobody trains alone at the end; a batch at
+  // least, and at most 1,000 ranges. A repeated request gets the same answer.
+  // Errors: InvalidArgument - an older request than the last.
+  absl::StatusOr<v1::TakeRangesReply> Take(RangeHolder holder, const v1::TakeRangesRequest& request,
+                                           uint64_t holders);
+  // `consumed`: examples of the holder's ranges, in the order of handing out; may repeat or lag.
+  void Consume(RangeHolder holder, uint64_t consumed);
+  // Handed to the holder and not consumed, as far as is known.
+  uint64_t HeldExamples(RangeHolder holder) const;
+  // The holder is gone: others get what it has not finished.
+  void Return(RangeHolder holder);
+  // The holder is gone, and had finished.
+  void Forget(RangeHolder holder);
 
   // While a cut is being marked, ranges stay as they are: Take answers none, Consume is noted only.
   void Freeze();
   void Thaw();
-  // The position of a cut at which each worker had consumed so much. Frozen.
-  void FillManifest(const std::map<uint64_t, uint64_t>& consumed, v1::Manifest& manifest) const;
+  // The position of a cut at which each holder had consumed so much. Frozen.
+  void FillManifest(const std::map<RangeHolder, uint64_t>& consumed, v1::Manifest& manifest) const;
 
  private:
-  struct Holder {
+  struct Holding {
     uint64_t request = 0;
     v1::TakeRangesReply answer;
     std::vector<v1::TakeRangesReply> answers;  // shared: to all requests, from 1
@@ -67,19 +76,19 @@ class RangeDispenser {
 
   uint64_t handed_out() const;  // examples before the cursor
   uint64_t left() const;
-  // What one that holds so much may get now.
-  uint64_t Share(uint64_t held, uint64_t workers) const;
-  bool OthersHold(uint64_t worker) const;
+  // What one of so many holders, with what it holds, may get now.
+  uint64_t Share(const Holding& holding, uint64_t holders) const;
+  bool OthersHold(RangeHolder holder) const;
   // Up to `examples`, from the returned ranges or else from the cursor; `examples` is in batches.
   v1::DataRange TakeOne(uint64_t examples);
-  static void Drop(Holder& holder, uint64_t consumed);
+  static void Drop(Holding& holding, uint64_t consumed);
 
   const Options options_;
   uint64_t epoch_ = 0;
   uint64_t position_ = 0;
   bool frozen_ = false;
   std::deque<v1::DataRange> returned_;
-  std::map<uint64_t, Holder> holders_;
+  std::map<RangeHolder, Holding> holdings_;
 };
 
 }  // namespace weir

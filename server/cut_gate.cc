@@ -12,7 +12,7 @@ bool CutGate::Holds(const PushHeader& push) const {
   // The coordinator's word counts: members of a sync group are brought to the same group step.
   const auto mark = marks_.find({push.worker, push.group});
   // A worker without a mark has joined since: all of its pushes are later.
-  return push.sequence > (mark == marks_.end() ? 0 : mark->second);
+  return push.sequence > (mark == marks_.end() ? Sequence{0} : Sequence{mark->second});
 }
 
 void CutGate::Begin(uint64_t cut, absl::Span<const v1::CutMark> marks) {

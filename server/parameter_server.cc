@@ -251,11 +251,12 @@ void ParameterServer::Reduce(const v1::ReduceRequest& request, Payload payload, 
   (*store)->Reduce(request, std::move(payload), deadline, std::move(done));
 }
 
-absl::StatusOr<std::shared_ptr<ParameterStore>> ParameterServer::FindForChange(uint64_t term,
-                                                                               uint64_t run_id,
-                                                                               uint64_t attempt) {
-  WEIR_RETURN_IF_ERROR(CheckTerm(term));
-  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<ParameterStore> store, Store(run_id));
+template <typename Request>
+absl::StatusOr<std::shared_ptr<ParameterStore>> ParameterServer::FindForChange(
+    const Request& request) {
+  WEIR_RETURN_IF_ERROR(CheckTerm(request.term()));
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<ParameterStore> store, Store(request.run_id()));
+  const uint64_t attempt = request.attempt();
   if (attempt < store->attempt()) return StaleAttempt(attempt, store->attempt());
   if (attempt > store->attempt()) return ViewNotYetKnown("attempt", store->attempt(), attempt);
   return store;
@@ -263,20 +264,17 @@ absl::StatusOr<std::shared_ptr<ParameterStore>> ParameterServer::FindForChange(u
 
 absl::StatusOr<v1::PrepareStepReply> ParameterServer::PrepareStep(
     const v1::PrepareStepRequest& request) {
-  WEIR_ASSIGN_OR_RETURN(const auto store,
-                        FindForChange(request.term(), request.run_id(), request.attempt()));
+  WEIR_ASSIGN_OR_RETURN(const auto store, FindForChange(request));
   return store->PrepareStep(request);
 }
 
 absl::Status ParameterServer::CommitStep(const v1::CommitStepRequest& request) {
-  WEIR_ASSIGN_OR_RETURN(const auto store,
-                        FindForChange(request.term(), request.run_id(), request.attempt()));
+  WEIR_ASSIGN_OR_RETURN(const auto store, FindForChange(request));
   return store->CommitStep(request);
 }
 
 absl::Status ParameterServer::AbortStep(const v1::AbortStepRequest& request) {
-  WEIR_ASSIGN_OR_RETURN(const auto store,
-                        FindForChange(request.term(), request.run_id(), request.attempt()));
+  WEIR_ASSIGN_OR_RETURN(const auto store, FindForChange(request));
   return store->AbortStep(request);
 }
 

@@ -101,8 +101,9 @@ class ParameterServer final : public ParameterEndpoint {
   void EndJob(const v1::JobView& view);
   // Checks what comes before the view: the run, and whom the sender believes to talk to.
   absl::StatusOr<std::shared_ptr<ParameterStore>> Find(const v1::RequestContext& context) const;
-  absl::StatusOr<std::shared_ptr<ParameterStore>> FindForChange(uint64_t term, uint64_t run_id,
-                                                                uint64_t attempt);
+  // The same for a change of the coordinator's: PrepareStep, CommitStep, AbortStep.
+  template <typename Request>
+  absl::StatusOr<std::shared_ptr<ParameterStore>> FindForChange(const Request& request);
 
   const Options options_;
   BufferPool pool_;

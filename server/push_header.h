@@ -17,11 +17,14 @@ struct GroupStep {
   uint64_t group_step = 0;
 };
 
+// Counts a worker's pushes of one group in an attempt: 1, 2, ...
+enum class Sequence : uint64_t {};
+
 // The scalar fields of a push, checked.
 struct PushHeader {
   WorkerId worker{};
   uint32_t group = 0;  // 0: state
-  uint64_t sequence = 0;
+  Sequence sequence{};
   uint64_t step = 0;
   uint64_t group_step = 0;
   double weight = 0;
@@ -30,7 +33,7 @@ struct PushHeader {
   uint32_t sync_group = 0;  // of its worker, when it is admitted
   bool finished = false;    // its worker makes no more steps
   uint64_t cut = 0;
-  uint64_t cut_sequence = 0;
+  Sequence cut_sequence{};
 
   GroupStep place() const { return {sync_group, group, group_step}; }
 };

@@ -214,7 +214,7 @@ absl::StatusOr<PushHeader> CheckPush(const v1::PushRequest& request, const Store
   WEIR_RETURN_IF_ERROR(CheckNumbers(request, targets));
   return PushHeader{.worker = static_cast<WorkerId>(request.context().worker()),
                     .group = request.group(),
-                    .sequence = request.sequence(),
+                    .sequence = Sequence{request.sequence()},
                     .step = request.step(),
                     .group_step = request.group_step(),
                     .weight = request.weight(),
@@ -222,7 +222,7 @@ absl::StatusOr<PushHeader> CheckPush(const v1::PushRequest& request, const Store
                     .rate_scale = request.rate_scale() == 0 ? 1 : request.rate_scale(),
                     .finished = request.finished(),
                     .cut = request.cut(),
-                    .cut_sequence = request.cut_sequence()};
+                    .cut_sequence = Sequence{request.cut_sequence()}};
 }
 
 absl::Status CheckValues(const PushHeader& header, absl::Span<const SegmentTarget> targets,

@@ -10,19 +10,31 @@ namespace {
 
 constexpr uint64_t kWordBits = 64;
 
-absl::Status KeyError(uint64_t sequence, uint64_t key, absl::string_view what, uint64_t other) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("sequence ", sequence, " is of group step ", key, ", but ", what, " ", other));
+uint64_t NumberOf(Sequence sequence) {
+  return static_cast<uint64_t>(sequence);
+}
+
+absl::Status KeyError(Sequence sequence, uint64_t key, absl::string_view what, uint64_t other) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "sequence ", NumberOf(sequence), " is of group step ", key, ", but ", what, " ", other));
 }
 
 }  // namespace
 
-absl::Status SequenceTracker::Admit(uint64_t sequence, uint64_t key) {
+uint64_t SequenceTracker::IndexOf(Sequence sequence) const {
+  return NumberOf(sequence) - complete_ - 1;
+}
+
+bool SequenceTracker::IsCompleteLocked(Sequence sequence) const {
+  return NumberOf(sequence) <= complete_;
+}
+
+absl::Status SequenceTracker::Admit(Sequence sequence, uint64_t key) {
   MutexLock lock(mutex_);
-  if (sequence <= complete_) return absl::OkStatus();
-  const uint64_t index = sequence - complete_ - 1;
+  if (IsCompleteLocked(sequence)) return absl::OkStatus();
+  const uint64_t index = IndexOf(sequence);
   if (index >= open_.size()) {
-    return absl::FailedPreconditionError(absl::StrCat("sequence ", sequence,
+    return absl::FailedPreconditionError(absl::StrCat("sequence ", NumberOf(sequence),
                                                       " comes too early: ", complete_ + 1, " and ",
                                                       complete_ + 2, " are not complete"));
   }
@@ -45,38 +57,39 @@ absl::Status SequenceTracker::Admit(uint64_t sequence, uint64_t key) {
   return absl::OkStatus();
 }
 
-bool SequenceTracker::IsComplete(uint64_t sequence) const {
+bool SequenceTracker::IsComplete(Sequence sequence) const {
   MutexLock lock(mutex_);
-  return sequence <= complete_;
+  return IsCompleteLocked(sequence);
 }
 
-bool SequenceTracker::IsNext(uint64_t sequence, absl::Span<const SegmentTarget> targets) const {
+bool SequenceTracker::IsNext(Sequence sequence, absl::Span<const SegmentTarget> targets) const {
   MutexLock lock(mutex_);
-  if (sequence <= complete_ + 1) return true;
+  if (NumberOf(sequence) <= complete_ + 1) return true;
+  const Sequence before{NumberOf(sequence) - 1};
   for (const SegmentTarget& target : targets) {
     const uint64_t first = target.shard->first_chunk + target.first_chunk;
     for (uint64_t i = 0; i < target.num_chunks; ++i) {
-      if (!CountedLocked(sequence - 1, first + i)) return false;
+      if (!CountedLocked(before, first + i)) return false;
     }
   }
   return true;
 }
 
-bool SequenceTracker::CountedLocked(uint64_t sequence, uint64_t chunk) const {
-  if (sequence <= complete_) return true;
-  const uint64_t index = sequence - complete_ - 1;
+bool SequenceTracker::CountedLocked(Sequence sequence, uint64_t chunk) const {
+  if (IsCompleteLocked(sequence)) return true;
+  const uint64_t index = IndexOf(sequence);
   if (index >= open_.size() || !open_[index].seen) return false;
   return (open_[index].bits[chunk / kWordBits] >> (chunk % kWordBits) & 1) != 0;
 }
 
-bool SequenceTracker::Counted(uint64_t sequence, uint64_t chunk) const {
+bool SequenceTracker::Counted(Sequence sequence, uint64_t chunk) const {
   MutexLock lock(mutex_);
   return CountedLocked(sequence, chunk);
 }
 
-bool SequenceTracker::Count(uint64_t sequence, uint64_t chunk) {
+bool SequenceTracker::Count(Sequence sequence, uint64_t chunk) {
   MutexLock lock(mutex_);
-  const uint64_t index = sequence - complete_ - 1;
+  const uint64_t index = IndexOf(sequence);
   Open& open = open_[index];
   open.bits[chunk / kWordBits] |= uint64_t{1} << (chunk % kWordBits);
   ++open.counted;

@@ -28,15 +28,15 @@ class SequenceTracker {
   // `key`: what must be equal in all messages of a sequence and rise from one to the next: in sync
   // the group step. Errors: FailedPrecondition - two sequences are open already; InvalidArgument -
   // the key contradicts.
-  absl::Status Admit(uint64_t sequence, uint64_t key);
+  absl::Status Admit(Sequence sequence, uint64_t key);
 
-  bool IsComplete(uint64_t sequence) const;
+  bool IsComplete(Sequence sequence) const;
   // True: the chunks of the targets are counted for the sequence before this one, so that each
   // chunk takes a worker's pushes in order.
-  bool IsNext(uint64_t sequence, absl::Span<const SegmentTarget> targets) const;
-  bool Counted(uint64_t sequence, uint64_t chunk) const;
+  bool IsNext(Sequence sequence, absl::Span<const SegmentTarget> targets) const;
+  bool Counted(Sequence sequence, uint64_t chunk) const;
   // `sequence` is admitted, the chunk not counted yet. True: the sequence is complete with it.
-  bool Count(uint64_t sequence, uint64_t chunk);
+  bool Count(Sequence sequence, uint64_t chunk);
 
   // The highest sequence of which all chunks are counted, and of which any is.
   uint64_t complete() const;
@@ -50,7 +50,10 @@ class SequenceTracker {
     std::vector<uint64_t> bits;
   };
 
-  bool CountedLocked(uint64_t sequence, uint64_t chunk) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of an open sequence, its place in open_; more than that: it comes too early.
+  uint64_t IndexOf(Sequence sequence) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsCompleteLocked(Sequence sequence) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool CountedLocked(Sequence sequence, uint64_t chunk) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t chunks_;
   mutable Mutex mutex_;

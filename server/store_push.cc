@@ -65,8 +65,8 @@ void ParameterStore::Admit(std::unique_ptr<PushMessage> message, StoreEffects& e
                             absl::StrCat("step ", push.step, " does not wait for ", NameOf(*member),
                                          ", which counts from step ", member->first_step, " on")));
   }
-  const absl::Status in_order =
-      tracker->Admit(push.sequence, stepped ? push.group_step : push.sequence);
+  const absl::Status in_order = tracker->Admit(
+      push.sequence, stepped ? push.group_step : static_cast<uint64_t>(push.sequence));
   if (!in_order.ok()) return effects.Fail(std::move(message), in_order);
   NoteProgress(push);
   const absl::StatusOr<Wait> wait = WaitOf(*message);
@@ -119,7 +119,8 @@ std::string ParameterStore::Describe(Wait wait, const PushHeader& push) {
     case Wait::kCut:
       return "the push waited for the cut of a checkpoint";
     case Wait::kOrder:
-      return absl::StrCat("the push waited for this worker's sequence ", push.sequence - 1);
+      return absl::StrCat("the push waited for this worker's sequence ",
+                          static_cast<uint64_t>(push.sequence) - 1);
     case Wait::kStep:
       return MissingIn(
           {push.sync_group, push.group, LedgerOf(push.sync_group).next_group_step(push.group)});

@@ -242,11 +242,11 @@ TEST(RequestCheck, ShardsBeyondFourGigabytesAreAddressedRightly) {
 
 TEST(RequestCheck, SequencesStepsAndExamplesBeyondThirtyTwoBitsAreRight) {
   SequenceTracker tracker(uint64_t{1});
-  EXPECT_THAT(tracker.Admit(1, (uint64_t{1} << 40) + 1), IsOk());
-  EXPECT_TRUE(tracker.Count(1, 0));
-  EXPECT_THAT(tracker.Admit(2, uint64_t{1} << 40),
+  EXPECT_THAT(tracker.Admit(Sequence{1}, (uint64_t{1} << 40) + 1), IsOk());
+  EXPECT_TRUE(tracker.Count(Sequence{1}, 0));
+  EXPECT_THAT(tracker.Admit(Sequence{2}, uint64_t{1} << 40),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("1099511627777")));
-  EXPECT_THAT(tracker.Admit(2, (uint64_t{1} << 40) + 2), IsOk());
+  EXPECT_THAT(tracker.Admit(Sequence{2}, (uint64_t{1} << 40) + 2), IsOk());
 }
 
 }  // namespace

@@ -97,8 +97,8 @@ TEST(DepartureLog, WaitsForAMessageThatIsStillBeingApplied) {
   log.Add(
       {.run_id = kRun, .attempt = 1, .worker = WorkerId{kAnn}, .group = 1, .tracker = of_message});
   EXPECT_THAT(log.Settled(), IsEmpty());
-  WEIR_ASSERT_OK(of_message->Admit(1, 1));
-  of_message->Count(1, 0);
+  WEIR_ASSERT_OK(of_message->Admit(Sequence{1}, 1));
+  of_message->Count(Sequence{1}, 0);
   of_message.reset();
   ASSERT_THAT(log.Settled(), SizeIs(1));
   EXPECT_EQ(log.Settled()[0].begun(), 1u);
