@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -22,17 +21,19 @@
 namespace weir {
 namespace {
 
-absl::StatusOr<std::string> FindProgram(const std::string& program) {
+absl::StatusOr<std::string> FindProgram(const ChildOptions& options) {
+  const std::string& program = options.program;
   if (program.find('/') != std::string::npos) {
     if (access(program.c_str(), X_OK) == 0) return program;
     return absl::NotFoundError(absl::StrCat("no program at ", program));
   }
-  const char* path = std::getenv("PATH");
-  for (absl::string_view folder : absl::StrSplit(path == nullptr ? "" : path, ':')) {
+  for (absl::string_view folder : absl::StrSplit(options.search_path, ':', absl::SkipEmpty())) {
     std::string candidate = absl::StrCat(folder, "/", program);
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
-  return absl::NotFoundError(absl::StrCat("no program named ", program, " on PATH"));
+  return absl::NotFoundError(
+      absl::StrCat("no program named ", program, " in ",
+                   options.search_path.empty() ? "an empty PATH" : options.search_path));
 }
 
 absl::Status Refused(const std::string& program, const char* call, int error) {
@@ -83,7 +84,7 @@ std::string ExitState::ToString() const {
 }
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& options) {
-  WEIR_ASSIGN_OR_RETURN(const std::string program, FindProgram(options.program));
+  WEIR_ASSIGN_OR_RETURN(const std::string program, FindProgram(options));
   WEIR_ASSIGN_OR_RETURN(const Pipe output, OpenPipe(program));
   WEIR_ASSIGN_OR_RETURN(const Pipe failure, OpenPipe(program));
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};

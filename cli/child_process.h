@@ -28,8 +28,9 @@ struct ExitState {
 };
 
 struct ChildOptions {
-  std::string program;                 // a path, or a name that is looked for on PATH
+  std::string program;                 // a path, or a name that is looked for in search_path
   std::vector<std::string> arguments;  // without the program's own name
+  std::string search_path = {};        // folders with colons between them, as PATH has them
 };
 
 // A process of ours, its standard output and error in one pipe, its input empty, in a process group

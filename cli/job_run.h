@@ -37,6 +37,7 @@ class JobRun {
     std::string runs_folder = "runs";   // the run's is <runs_folder>/<job>
     std::string summary_file;           // a copy of summary.json; empty: none
     std::string program_folder;         // of weir-worker and the daemons
+    std::string search_path = {};       // where gnuplot is looked for, as PATH
     std::string log_level = "info";
     const Clock* clock = nullptr;  // must outlive the run
     // How often a person has asked to stop: once ends the job as `weir stop` does, twice kills.

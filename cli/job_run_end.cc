@@ -130,8 +130,9 @@ std::string JobRun::ListCommand() const {
 }
 
 absl::Status JobRun::WriteResult(RunFacts& facts) {
-  const absl::StatusOr<std::string> curve =
-      DrawLossCurve(folder_.path(), job_.name, *options_.clock);
+  const absl::StatusOr<std::string> curve = DrawLossCurve(
+      folder_.path(),
+      {.title = job_.name, .search_path = options_.search_path, .clock = options_.clock});
   if (curve.ok()) {
     facts.loss_curve = *curve;
   } else {

@@ -80,8 +80,7 @@ std::string CurvePoints(const std::string& metrics_jsonl) {
   return absl::StrCat(Sorted(std::move(training)), "\n\n", Sorted(std::move(tests)));
 }
 
-absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::string& title,
-                                          const Clock& clock) {
+absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const CurveOptions& options) {
   WEIR_ASSIGN_OR_RETURN(const std::string metrics, ReadTextFile(folder + "/metrics.jsonl"));
   const std::string points = CurvePoints(metrics);
   if (points.front() == '\n') return absl::NotFoundError("no loss in " + folder + "/metrics.jsonl");
@@ -89,10 +88,12 @@ absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::
   const std::string script = folder + "/loss.gnuplot";
   const std::string picture = folder + "/loss.png";
   WEIR_RETURN_IF_ERROR(WriteTextFile(data, points));
-  WEIR_RETURN_IF_ERROR(WriteTextFile(script, Script(data, picture, title)));
-  WEIR_ASSIGN_OR_RETURN(const auto gnuplot,
-                        ChildProcess::Start({.program = "gnuplot", .arguments = {script}}));
-  const auto ended = gnuplot->WaitFor(clock, kDrawTimeout);
+  WEIR_RETURN_IF_ERROR(WriteTextFile(script, Script(data, picture, options.title)));
+  WEIR_ASSIGN_OR_RETURN(
+      const auto gnuplot,
+      ChildProcess::Start(
+          {.program = "gnuplot", .arguments = {script}, .search_path = options.search_path}));
+  const auto ended = gnuplot->WaitFor(*options.clock, kDrawTimeout);
   if (ended && ended->ok()) return picture;
   return absl::InternalError(
       absl::StrCat("gnuplot ", ended ? "ended with " + ended->ToString() : "takes too long", ": ",

@@ -14,10 +14,15 @@ namespace weir {
 // passed over.
 std::string CurvePoints(const std::string& metrics_jsonl);
 
+struct CurveOptions {
+  std::string title;
+  std::string search_path;       // where gnuplot is looked for: folders with colons between them
+  const Clock* clock = nullptr;  // must outlive the call
+};
+
 // Draws <folder>/metrics.jsonl as <folder>/loss.png with gnuplot and returns the picture's path.
-// Errors: NotFound - no metrics, or no gnuplot on PATH; Internal - gnuplot failed, with its words,
-// or took more than a minute by `clock`.
-absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const std::string& title,
-                                          const Clock& clock);
+// Errors: NotFound - no metrics, or no gnuplot; Internal - gnuplot failed, with its words, or took
+// more than a minute by the clock.
+absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const CurveOptions& options);
 
 }  // namespace weir

@@ -80,6 +80,7 @@ struct Flags {
 int RunJob(Flags& flags) {
   weir::JobRun::Options& options = flags.run;
   options.program_folder = ProgramFolder();
+  if (const char* path = std::getenv("PATH"); path != nullptr) options.search_path = path;
   options.clock = flags.query.clock;
   options.stop_requests = [] { return static_cast<int>(stop_requests); };
   if (flags.replace) options.overrides.push_back("replace=true");

@@ -117,10 +117,25 @@ TEST(ChildProcess, ItDoesNotOutliveAParentThatWasKilled) {
   close(alive[0]);
 }
 
+TEST(ChildProcess, ANameIsLookedForInTheFoldersOfTheSearchPath) {
+  const auto start = [](const std::string& search_path) {
+    return ChildProcess::Start(
+        {.program = "sh", .arguments = {"-c", "exit 3"}, .search_path = search_path});
+  };
+  auto child = start("/nowhere::/bin");
+  WEIR_ASSERT_OK(child);
+  const auto state = (*child)->WaitFor(Clock::Real(), kLong);
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->code, 3);
+  EXPECT_THAT(start("/nowhere"), HasStatus(absl::StatusCode::kNotFound, HasSubstr("sh")));
+  EXPECT_THAT(start(""), HasStatus(absl::StatusCode::kNotFound, HasSubstr("sh")));
+}
+
 TEST(ChildProcess, AMissingProgramIsNamed) {
   EXPECT_THAT(ChildProcess::Start({.program = "/nowhere/prog", .arguments = {}}),
               HasStatus(absl::StatusCode::kNotFound, HasSubstr("/nowhere/prog")));
-  EXPECT_THAT(ChildProcess::Start({.program = "weir-no-such-program", .arguments = {}}),
+  EXPECT_THAT(ChildProcess::Start(
+                  {.program = "weir-no-such-program", .arguments = {}, .search_path = "/bin"}),
               HasStatus(absl::StatusCode::kNotFound, HasSubstr("weir-no-such-program")));
 }
 

@@ -17,7 +17,9 @@ std::string Drawn(const std::string& evaluations) {
       "{\"epoch\": 0.5, \"loss\": 2, \"accuracy\": 0.2}\n"
       "{\"epoch\": 2, \"loss\": 1, \"accuracy\": 0.7}\n";
   EXPECT_THAT(WriteTextFile(folder / "metrics.jsonl", intervals + evaluations), IsOk());
-  const absl::StatusOr<std::string> picture = DrawLossCurve(folder.path(), "mnist", Clock::Real());
+  const absl::StatusOr<std::string> picture = DrawLossCurve(
+      folder.path(),
+      {.title = "mnist", .search_path = "/usr/local/bin:/usr/bin", .clock = &Clock::Real()});
   if (absl::IsNotFound(picture.status())) return "";
   EXPECT_THAT(picture, IsOk());
   const absl::StatusOr<std::string> bytes = ReadTextFile(*picture);
