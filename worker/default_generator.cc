@@ -10,9 +10,10 @@
 namespace weir {
 namespace {
 
-// A global, because what it guards is one.
+// Other globals that change there are none. This one is because what it guards is one, LibTorch's
+// default generator, which whoever seeds it cannot hand on.
 Mutex& Guard() {
-  static Mutex& mutex = *new Mutex;
+  static Mutex mutex;
   return mutex;
 }
 
