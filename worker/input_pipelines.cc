@@ -109,11 +109,12 @@ absl::StatusOr<std::unique_ptr<SliceReader>> EvaluationSlices(const ReplicaClass
   return std::unique_ptr<SliceReader>(std::move(slices));
 }
 
-SourcePipeline::Options SourceOptionsOf(const Input& input) {
+SourcePipeline::Options SourceOptionsOf(const Input& input, const Clock& clock) {
   SourcePipeline::Options options;
   options.prefetch = input.source_options().prefetch;
   options.threads = std::max<uint32_t>(1, input.source_options().threads);
   options.ordered = input.source_options().ordered;
+  options.clock = &clock;
   return options;
 }
 
@@ -132,7 +133,7 @@ WorkerInputs ImageInputs(const v1::JobSpec& spec, uint32_t rank, const ImageData
 }
 
 absl::StatusOr<WorkerInputs> OwnInputs(const v1::JobSpec& spec, uint32_t rank,
-                                       const ReplicaClass& replica_class) {
+                                       const ReplicaClass& replica_class, const Clock& clock) {
   const PipelinePlace place = PlaceOf(spec, rank, replica_class.pipelines);
   InputParts parts = PartsOf(spec, place);
   std::vector<std::unique_ptr<SliceReader>> readers;
@@ -144,7 +145,7 @@ absl::StatusOr<WorkerInputs> OwnInputs(const v1::JobSpec& spec, uint32_t rank,
     WEIR_RETURN_IF_ERROR(CheckKind(input, spec));
     if (input.source()) {
       sources.push_back(std::make_unique<SourcePipeline>(
-          std::make_shared<CallableSource>(input.source()), SourceOptionsOf(input)));
+          std::make_shared<CallableSource>(input.source()), SourceOptionsOf(input, clock)));
     } else {
       WEIR_ASSIGN_OR_RETURN(readers.emplace_back(), TrainingSlices(input, spec));
       ahead = input.dataset_options().prefetch;

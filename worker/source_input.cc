@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "common/mutex.h"
 
@@ -85,9 +84,9 @@ SourcePipeline::~SourcePipeline() {
     state_->changed.NotifyAll();
   }
   source_->Stop();
-  const absl::Time give_up = absl::Now() + options_.patience;
+  const absl::Time give_up = options_.clock->Now() + options_.patience;
   MutexLock lock(state_->mutex);
-  while (state_->threads > 0 && absl::Now() < give_up) {
+  while (state_->threads > 0 && options_.clock->Now() < give_up) {
     state_->changed.WaitFor(state_->mutex, kAskEvery);
   }
   if (state_->threads == 0) return;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/clock.h"
 #include "worker/worker_input.h"
 
 namespace weir {
@@ -16,6 +17,7 @@ class SourcePipeline {
     uint32_t threads = 1;   // that call the source
     bool ordered = false;   // with several threads: batches come in the order of the calls
     absl::Duration patience = absl::Seconds(10);  // with a source that was told to stop
+    const Clock* clock = nullptr;                 // for the patience; must outlive the pipeline
   };
 
   SourcePipeline(std::shared_ptr<BatchSource> source, const Options& options);

@@ -150,8 +150,8 @@ bool IsLowest(const JobInfo& info) {
 
 struct WorkerRun::Loaded {
   bool own_input() const { return HasOwnInput(spec.data()); }
-  absl::StatusOr<WorkerInputs> Inputs(uint32_t rank) const {
-    if (own_input()) return OwnInputs(spec, rank, replica_class);
+  absl::StatusOr<WorkerInputs> Inputs(uint32_t rank, const Clock& clock) const {
+    if (own_input()) return OwnInputs(spec, rank, replica_class, clock);
     return ImageInputs(spec, rank, train, test);
   }
 
@@ -228,7 +228,7 @@ WorkerResult WorkerRun::Check(std::string& report) {
   Loaded loaded;
   WorkerResult result = Load(loaded);
   if (!result.status.ok()) return result;
-  const absl::StatusOr<WorkerInputs> inputs = loaded.Inputs(0);
+  const absl::StatusOr<WorkerInputs> inputs = loaded.Inputs(0, clock_);
   if (!inputs.ok()) return {WorkerExit::kBadJob, inputs.status()};
   const uint64_t examples =
       std::min<uint64_t>(AsyncBatch(loaded.spec), loaded.spec.train_examples());
@@ -296,7 +296,7 @@ WorkerResult WorkerRun::TrainOnce(Loaded& loaded, bool& join_anew) {
     session_ = session;
   }
   Job job{nullptr, std::move(opened->parameters)};
-  const absl::StatusOr<WorkerInputs> inputs = loaded.Inputs(session->Info().rank);
+  const absl::StatusOr<WorkerInputs> inputs = loaded.Inputs(session->Info().rank, clock_);
   if (!inputs.ok()) {
     session->Leave(false, std::string(inputs.status().message())).IgnoreError();
     MutexLock lock(mutex_);

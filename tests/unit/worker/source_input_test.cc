@@ -7,7 +7,9 @@
 
 #include "common/mutex.h"
 #include "tests/support/eventually.h"
+#include "tests/support/hasty_clock.h"
 #include "tests/support/log_capture.h"
+#include "tests/support/manual_executor.h"
 #include "tests/support/status_matchers.h"
 
 namespace weir {
@@ -62,9 +64,16 @@ class CountedSource final : public BatchSource {
   std::set<uint64_t> held_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Nobody's patience ends.
+const Clock& StillClock() {
+  static const FakeClock clock;
+  return clock;
+}
+
 SourcePipeline::Options Prefetch(uint32_t batches) {
   SourcePipeline::Options options;
   options.prefetch = batches;
+  options.clock = &StillClock();
   return options;
 }
 
@@ -154,10 +163,8 @@ TEST(SourcePipeline, ASourceHasEndedWhenAllOfItsBatchesAreTaken) {
 TEST(SourcePipeline, ABlockedCallIsToldToStop) {
   const auto source = std::make_shared<CountedSource>();
   source->Hold(0);
-  SourcePipeline::Options options = Prefetch(1);
-  options.patience = absl::Minutes(10);
   {
-    SourcePipeline pipeline(source, options);
+    SourcePipeline pipeline(source, Prefetch(1));
     EXPECT_TRUE(Eventually([&] { return source->calls() == 1; }));
   }  // returns
 }
@@ -166,7 +173,9 @@ TEST(SourcePipeline, ACallThatDoesNotListenIsLeftBehindAndSaid) {
   const auto source = std::make_shared<CountedSource>();
   source->Hold(0, /*deaf=*/true);
   SourcePipeline::Options options = Prefetch(1);
-  options.patience = absl::Milliseconds(1);
+  const HastyClock hasty;
+  options.clock = &hasty;
+  options.patience = absl::Seconds(1);
   LogCapture log;
   {
     SourcePipeline pipeline(source, options);

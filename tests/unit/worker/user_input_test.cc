@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "absl/strings/str_join.h"
+#include "tests/support/manual_executor.h"
 #include "tests/support/status_matchers.h"
 #include "weir/replicator.h"
 #include "weir/torch_dataset.h"
@@ -228,7 +229,7 @@ class OwnInputsTest : public testing::Test {
   }
   absl::StatusOr<WorkerInputs> Make(const std::string& kind = "dataset") {
     (*spec_.mutable_model()->mutable_options())["kind"] = kind;
-    return OwnInputs(spec_, rank_, class_);
+    return OwnInputs(spec_, rank_, class_, clock_);
   }
   std::string Mistake(const std::string& kind) {
     return std::string(Make(kind).status().message());
@@ -236,6 +237,7 @@ class OwnInputsTest : public testing::Test {
 
   v1::JobSpec spec_;
   uint32_t rank_ = 1;
+  const FakeClock clock_;
   ReplicaClass class_ = ReplicaClassOf<MakesInput>();
 };
 
