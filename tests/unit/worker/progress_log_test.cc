@@ -2,14 +2,14 @@
 #include "worker/progress_log.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
-#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/manual_executor.h"
 #include "tests/support/quiet_session.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 #include "worker/run_summary.h"
 
 namespace weir {
@@ -20,10 +20,7 @@ using ::testing::ElementsAre;
 class ProgressLogTest : public testing::Test {
  protected:
   void SetUp() override { display_ = std::tmpfile(); }
-  void TearDown() override {
-    std::fclose(display_);
-    std::filesystem::remove(file_);
-  }
+  void TearDown() override { std::fclose(display_); }
 
   ProgressLog::Options Options() {
     ProgressLog::Options options;
@@ -58,7 +55,8 @@ class ProgressLogTest : public testing::Test {
     }
   }
 
-  const std::string file_ = testing::TempDir() + "progress_log_test.jsonl";
+  const TempFolder folder_;
+  const std::string file_ = folder_ / "metrics.jsonl";
   std::FILE* display_ = nullptr;
   FakeClock clock_;
   QuietSession session_;

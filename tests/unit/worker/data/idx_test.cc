@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 #include "worker/data/image_dataset.h"
 
 namespace weir {
@@ -29,24 +29,20 @@ Bytes Header(uint8_t type, const std::vector<uint32_t>& shape) {
 
 class Idx : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string Write(const std::string& name, const Bytes& bytes) {
-    const std::string path = folder_ + "/" + name;
+    const std::string path = folder_ / name;
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }
   std::string WriteGzip(const std::string& name, const Bytes& bytes) {
-    const std::string path = folder_ + "/" + name;
+    const std::string path = folder_ / name;
     gzFile file = gzopen(path.c_str(), "wb");
     gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
     gzclose(file);
     return path;
   }
 
-  const std::string folder_ = absl::StrCat(
-      testing::TempDir(), "idx_", testing::UnitTest::GetInstance()->current_test_info()->name());
+  const TempFolder folder_;
 };
 
 TEST_F(Idx, PlainAndGzippedFilesReadTheSame) {
