@@ -2,12 +2,17 @@
 // Coordinators and servers that die while workers train.
 #include <signal.h>
 
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
 #include <future>
 #include <iostream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/channels.h"
 #include "tests/faults/fault_test.h"
+#include "tests/support/allocator_kind.h"
 #include "weir/v1/server_control.grpc.pb.h"
 
 namespace weir {
@@ -16,6 +21,26 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using DaemonFault = FaultTest;
+
+uint64_t HeapBytes(pid_t pid) {
+  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    if (!absl::EndsWith(line, "[heap]")) continue;
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64, &begin, &end) == 2) return end - begin;
+  }
+  return 0;
+}
+
+// Of what KeepFreedMemory sets one thing shows from outside: a heap that grows does so by 64 MiB.
+TEST_F(DaemonFault, AServerKeepsFreedMemoryFromItsStart) {
+  if (!kGlibcAllocator) GTEST_SKIP() << "another allocator than glibc's";
+  StartCluster(1);
+  StartWorker("a", {"--workers", "1", "--steps", "20"});
+  AwaitFinish("a");
+  EXPECT_GE(HeapBytes(cluster_->Pid("server-0")), 64 << 20);
+}
 
 TEST_F(DaemonFault, NoStepFailsWhileTheCoordinatorIsAwayNorAfterIt) {
   StartCluster(2);
