@@ -85,6 +85,11 @@ TEST_F(RunTest, ARunsOwnClusterCanBeAskedAfterItsEndAndTheEndSaysHow) {
   const Answer list = Weir({"checkpoint", "list", "--run-dir", folder});
   EXPECT_EQ(list.code, 0) << list.output;
   EXPECT_THAT(list.output, AllOf(HasSubstr("tiny"), HasSubstr(id)));
+  const auto json = nlohmann::json::parse(
+      Weir({"checkpoint", "list", "--json", "--run-dir", folder}).output, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json.value("/manifests/0/job"_json_pointer, std::string()), "tiny");
+  EXPECT_EQ(json.value("/manifests/0/id"_json_pointer, std::string()), id);
   EXPECT_THAT(Weir({"jobs", "tiny", "--run-dir", folder}).output, HasSubstr("finished"));
   EXPECT_THAT(Weir({"status", "--run-dir", folder}).output, HasSubstr("finished"));
 
