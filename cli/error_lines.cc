@@ -11,7 +11,6 @@ namespace {
 constexpr size_t kMostLines = 3;
 // "2026-12-01T00:05:49.123 E weir-server TEXT"
 constexpr size_t kLevelAt = 24;
-constexpr char kLastWords[] = "weir-worker: ";
 constexpr char kReady[] = " ready address=";
 
 // 0: the line is none of the log.
@@ -28,8 +27,9 @@ bool IsErrorLevel(char level) {
 
 }  // namespace
 
-std::string ErrorOf(const std::string& line) {
-  if (absl::StartsWith(line, kLastWords)) return line.substr(sizeof kLastWords - 1);
+std::string ErrorOf(const std::string& line, const std::string& program) {
+  const std::string last_words = program + ": ";
+  if (absl::StartsWith(line, last_words)) return line.substr(last_words.size());
   if (!IsErrorLevel(LevelOf(line))) return "";
   const size_t program_end = line.find(' ', kLevelAt + 2);
   return program_end == std::string::npos ? "" : line.substr(program_end + 1);

@@ -7,9 +7,9 @@
 
 namespace weir {
 
-// The text of an error: of a line of the log at error level, or of a program's last words
-// ("weir-worker: TEXT"). Empty: the line tells none.
-std::string ErrorOf(const std::string& line);
+// The text of an error: of a line of the log at error level, or of the last words of the program
+// of this name ("weir-worker: TEXT"). Empty: the line tells none.
+std::string ErrorOf(const std::string& line, const std::string& program = "weir-worker");
 
 // What says why a program ended: its newest errors in the log, and what was said outside of the
 // log, as by the runtime when it aborts. At most three lines, oldest first.

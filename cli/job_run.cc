@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -42,11 +43,15 @@ absl::StatusOr<int> JobRun::Run() {
   console_.Line(absl::StrCat("Checking ", options_.job_file, "."));
   std::vector<std::string> overrides = options_.overrides;
   if (options_.workers > 0) overrides.push_back(absl::StrCat("workers=", options_.workers));
-  WEIR_ASSIGN_OR_RETURN(job_,
-                        ResolveJobFile({.worker_program = options_.program_folder + "/weir-worker",
-                                        .job_file = options_.job_file,
-                                        .overrides = overrides,
-                                        .clock = options_.clock}));
+  WEIR_ASSIGN_OR_RETURN(job_, ResolveJobFile({.worker_program = WorkerProgram(),
+                                              .job_file = options_.job_file,
+                                              .overrides = overrides,
+                                              .clock = options_.clock}));
+  if (!job_.replica.empty() && options_.program.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options_.job_file, ": it trains the replica class \"", job_.replica,
+        "\" of a program of your own: name that with --program PATH (docs/replicator.md)"));
+  }
   folder_ = RunFolder(absl::StrCat(options_.runs_folder, "/", job_.name));
   WEIR_RETURN_IF_ERROR(BringUp());
   WEIR_RETURN_IF_ERROR(AskBefore());
@@ -59,6 +64,11 @@ absl::StatusOr<int> JobRun::Run() {
   const Verdict verdict = Judge(job, supervised);
   WEIR_RETURN_IF_ERROR(Conclude(job, verdict));
   return verdict.code;
+}
+
+std::string JobRun::WorkerProgram() const {
+  return options_.program.empty() ? options_.program_folder + "/weir-worker"
+                                  : std::filesystem::absolute(options_.program).string();
 }
 
 absl::Status JobRun::BringUp() {
@@ -134,7 +144,7 @@ absl::Status JobRun::StartWorker(int rank) {
   const std::string name = WorkerName(rank);
   workers_[name].ended.reset();
   ChildOptions worker{
-      .program = options_.program_folder + "/weir-worker",
+      .program = WorkerProgram(),
       .arguments = {"--job", options_.job_file, "--coordinator", coordinator_, "--rank",
                     absl::StrCat(rank), "--run-dir", folder_.path(), "--log-level",
                     options_.log_level, "--set", absl::StrCat("workers=", job_.workers)}};
@@ -153,7 +163,7 @@ void JobRun::TakeLine(const std::string& name, const std::string& line) {
   // Each worker's own progress stays in its log: the one shown here is the whole job's.
   if (workers_.count(name) == 0 || absl::StrContains(line, kProgressMark)) return;
   // What ends one worker mostly ends the others too: it is said once.
-  const std::string error = ErrorOf(line);
+  const std::string error = ErrorOf(line, std::filesystem::path(WorkerProgram()).filename());
   if (!error.empty() && !errors_.insert(error).second) return;
   console_.Line(name, line);
 }

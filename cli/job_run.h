@@ -36,6 +36,7 @@ class JobRun {
     bool coordinator_is_local = false;  // it is that of `weir local up`
     std::string runs_folder = "runs";   // the run's is <runs_folder>/<job>
     std::string summary_file;           // a copy of summary.json; empty: none
+    std::string program;                // the worker program; empty: weir-worker
     std::string program_folder;         // of weir-worker and the daemons
     std::string search_path = {};       // where gnuplot is looked for, as PATH
     std::string log_level = "info";
@@ -71,6 +72,7 @@ class JobRun {
   absl::Status StartCluster();
   absl::Status AskBefore();
   bool IsOfThisRun(const v1::JobStatus& job) const;
+  std::string WorkerProgram() const;
   absl::Status StartWorker(int rank);
   void TakeLine(const std::string& name, const std::string& line);
   void TakeExit(const std::string& name, const ExitState& state);

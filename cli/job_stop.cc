@@ -22,6 +22,8 @@ bool IsOursToStop(const v1::JobStatus& job, const std::vector<pid_t>& workers) {
 
 std::string GoOnCommand(const JobRun::Options& options, bool own_cluster) {
   std::string command = absl::StrCat("weir run ", ShellWord(options.job_file));
+  if (!options.program.empty())
+    absl::StrAppend(&command, " --program ", ShellWord(options.program));
   if (own_cluster) {
     absl::StrAppend(&command, " --own-cluster");
     if (options.servers > 1) absl::StrAppend(&command, " --servers ", options.servers);

@@ -3,6 +3,8 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <filesystem>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +35,9 @@ absl::StatusOr<ResolvedJob> ParseResolvedJob(const std::string& text) {
     resolved.name = job["name"].as<std::string>();
     resolved.workers = job["workers"].as<int>();
     if (job["regime"]) resolved.regime = RegimeText(job["regime"]);
+    if (const YAML::Node model = job["model"]; model && model["replica"]) {
+      resolved.replica = model["replica"].as<std::string>();
+    }
     if (job["replace"]) resolved.replace = job["replace"].as<bool>();
     resolved.text = text;
     return resolved;
@@ -58,7 +63,8 @@ absl::StatusOr<ResolvedJob> ResolveJobFile(const ResolveOptions& options) {
   if (!ended->ok()) {
     // What is wrong is the job, not the program that looks at it.
     absl::string_view reason = absl::StripAsciiWhitespace(text);
-    absl::ConsumePrefix(&reason, "weir-worker: ");
+    const std::string program = std::filesystem::path(options.worker_program).filename();
+    absl::ConsumePrefix(&reason, program + ": ");
     if (ended->signal != 0) {
       return absl::InternalError(absl::StrCat(options.worker_program, " --print-job ended with ",
                                               ended->ToString(), ": ", reason));

@@ -13,6 +13,8 @@ namespace weir {
 struct ResolvedJob {
   std::string name;
   std::string regime;
+  std::string
+      replica;  // the class that a program of the user's own trains; empty: a built-in model
   int workers = 1;
   bool replace = false;
   std::string text;  // the job file with every default, as weir-worker prints it
@@ -23,7 +25,7 @@ struct ResolvedJob {
 absl::StatusOr<ResolvedJob> ParseResolvedJob(const std::string& text);
 
 struct ResolveOptions {
-  std::string worker_program;  // the path of weir-worker
+  std::string worker_program;  // the path of weir-worker, or of one with its flags
   std::string job_file;
   std::vector<std::string> overrides;  // "key=value"
   const Clock* clock = nullptr;        // must outlive the call

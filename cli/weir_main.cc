@@ -101,6 +101,9 @@ void AddRun(CLI::App& app, Flags& flags, int& code) {
   CLI::App* run = app.add_subcommand("run", "Run a job from its file to its end");
   weir::JobRun::Options& options = flags.run;
   run->add_option("job", options.job_file, "Job file (docs/job-file.md)")->required();
+  run->add_option("--program", options.program,
+                  "A program of your own that trains its replica class; else weir-worker")
+      ->check(CLI::ExistingFile);
   run->add_option("--workers", options.workers, "Workers; 0: as the job file says")
       ->check(CLI::Range(0, 256));
   run->add_option("--servers", options.servers, "Servers of the cluster that the run brings up")

@@ -53,6 +53,24 @@ TEST_F(RunTest, AJobRunsToItsEndAndLeavesItsSummaryLogsAndCheckpoint) {
   EXPECT_EQ(Run({"--servers", "2", "--replace"}).code, 0);
 }
 
+TEST_F(RunTest, AProgramOfOnesOwnIsRunAsTheStockWorkerIs) {
+  WriteJob(absl::StrReplaceAll(
+      kJob, {{"{builtin: mlp, options: {hidden: [32]}}", "{replica: own, options: {width: 16}}"},
+             {"{adam: {learning_rate: 0.01}}",
+              "{adam: {learning_rate: 0.01}, sgd: {learning_rate: 0.1}}"}}));
+  const Answer unnamed = Run({});
+  EXPECT_EQ(unnamed.code, 2);
+  EXPECT_THAT(unnamed.output, AllOf(HasSubstr("\"own\""), HasSubstr("--program")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/runs")) << "nothing was started";
+  const std::string program = ProcessCluster::Program("own_replica");
+  const Answer answer = Run({"--program", program, "--servers", "2"});
+  ASSERT_EQ(answer.code, 0) << answer.output;
+  EXPECT_EQ(Summary().value("workers", 0), 2);
+  const Answer wrong = Run({"--program", program, "--set", "optimizers.sgd.learning_rate=-1"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.output, Not(HasSubstr("own_replica: ")));
+}
+
 TEST_F(RunTest, ItEndsWithTheWorkersCode) {
   EXPECT_EQ(Run({"--set", "optimizers.adam.learning_rate=-1"}).code, 2);
   EXPECT_EQ(Run({"--coordinator", "foo"}).code, 2);

@@ -13,6 +13,8 @@ TEST(ErrorLines, AnErrorIsTheSameInTheLogAndAsLastWords) {
   EXPECT_EQ(ErrorOf("2026-12-01T00:05:49.123 E weir-worker job 'a' has finished"),
             "job 'a' has finished");
   EXPECT_EQ(ErrorOf("weir-worker: job 'a' has finished"), "job 'a' has finished");
+  EXPECT_EQ(ErrorOf("mine: no data", "mine"), "no data");
+  EXPECT_EQ(ErrorOf("mine: no data", "yours"), "");
 }
 
 TEST(ErrorLines, WhatIsNoErrorTellsNone) {

@@ -45,6 +45,8 @@ TEST(JobStop, TheCommandThatGoesOnIsTheRunsOwnWithResumeAuto) {
   options.runs_folder = "elsewhere";
   EXPECT_THAT(GoOnCommand(options, false),
               AllOf(HasSubstr("--runs elsewhere"), Not(HasSubstr("--coordinator"))));
+  options.program = "bin/mine";
+  EXPECT_THAT(GoOnCommand(options, false), HasSubstr("job.yaml --program bin/mine"));
 }
 
 TEST(JobStop, TheCommandThatGoesOnIsOneThatAShellReadsAsTheRunDid) {

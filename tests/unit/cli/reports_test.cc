@@ -240,6 +240,10 @@ TEST(ResolvedJob, NameWorkersAndRegimeAreRead) {
 }
 
 TEST(ResolvedJob, TextWithoutANameIsRefused) {
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const ResolvedJob own,
+      ParseResolvedJob("name: a\nworkers: 3\nmodel: {replica: \"mine\", options: {}}\n"));
+  EXPECT_EQ(own.replica, "mine");
   EXPECT_THAT(ParseResolvedJob("workers: 3\n"),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("weir-worker")));
 }
