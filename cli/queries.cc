@@ -9,16 +9,26 @@
 #include "cli/reports.h"
 #include "common/status_macros.h"
 #include "rpc/coordinator_client.h"
-#include "rpc/protocol.h"
 #include "weir/v1/coordinator.pb.h"
 
 namespace weir {
 namespace {
 
-std::string AddressOf(const Query& query) {
-  if (!query.coordinator.empty()) return query.coordinator;
-  const auto local = ReadLocalState(query.state_folder);
-  return local.ok() ? local->coordinator : kDefaultCoordinator;
+// Where a coordinator is asked of which nobody has said that it is there.
+template <typename Request, typename Reply>
+absl::StatusOr<Reply> AskAtDefault(const Query& query,
+                                   CoordinatorClient::Method<Request, Reply> method,
+                                   const Request& request) {
+  WEIR_ASSIGN_OR_RETURN(
+      const std::unique_ptr<CoordinatorClient> client,
+      CoordinatorClient::Create({.address = query.default_coordinator, .clock = query.clock}));
+  absl::StatusOr<Reply> reply =
+      client->CallOnce(method, request, query.clock->Now() + absl::Seconds(query.timeout_seconds));
+  if (!absl::IsUnavailable(reply.status())) return reply;
+  return absl::UnavailableError(absl::StrCat(
+      "no cluster is up here, and no coordinator listens at ", query.default_coordinator,
+      ": `weir local up` starts a cluster, --coordinator HOST:PORT names one, "
+      "--run-dir runs/NAME that of a run"));
 }
 
 // One call on a connection of its own.
@@ -34,7 +44,12 @@ absl::StatusOr<Reply> AskAt(const std::string& address, const Query& query,
 template <typename Request, typename Reply>
 absl::StatusOr<Reply> Ask(const Query& query, CoordinatorClient::Method<Request, Reply> method,
                           const Request& request) {
-  if (query.run_folder.empty()) return AskAt(AddressOf(query), query, method, request);
+  if (!query.coordinator.empty()) return AskAt(query.coordinator, query, method, request);
+  if (query.run_folder.empty()) {
+    const auto local = ReadLocalState(query.state_folder);
+    return local.ok() ? AskAt(local->coordinator, query, method, request)
+                      : AskAtDefault(query, method, request);
+  }
   const auto running = ReadLocalState(ClusterFolder(query.run_folder));
   if (running.ok()) return AskAt(running->coordinator, query, method, request);
   if (absl::IsFailedPrecondition(running.status())) return running.status();

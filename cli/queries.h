@@ -7,13 +7,15 @@
 
 #include "absl/status/statusor.h"
 #include "common/clock.h"
+#include "rpc/protocol.h"
 
 namespace weir {
 
 struct Query {
-  std::string coordinator;      // HOST:PORT; empty: the local cluster's, else the default port here
-  std::string state_folder;     // of the local cluster
-  std::string run_folder = {};  // of a run with its own cluster, which is asked; empty: none
+  std::string coordinator;  // HOST:PORT; empty: the local cluster's, else the default
+  std::string default_coordinator = kDefaultCoordinator;  // asked once
+  std::string state_folder;                               // of the local cluster
+  std::string run_folder = {};      // of a run with its own cluster, which is asked; empty: none
   std::string program_folder = {};  // of the coordinator of a run that has ended
   double timeout_seconds = 5;
   bool json = false;
