@@ -94,9 +94,10 @@ absl::Status JobRun::StartCluster() {
   const std::string folder = ClusterFolder(folder_.path());
   absl::StatusOr<std::unique_ptr<LocalLock>> lock = LocalLock::Take(folder);
   if (absl::IsAlreadyExists(lock.status())) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "another run of ", job_.name, " is at work in ", folder_.path(), "; `weir jobs --run-dir ",
-        ShellWord(folder_.path()), "` shows it, --runs takes another folder"));
+    return absl::AlreadyExistsError(absl::StrCat("another run of ", job_.name, " is at work in ",
+                                                 folder_.path(), "; `", ShellWord(options_.command),
+                                                 " jobs --run-dir ", ShellWord(folder_.path()),
+                                                 "` shows it, --runs takes another folder"));
   }
   WEIR_RETURN_IF_ERROR(lock.status());
   lock_ = *std::move(lock);

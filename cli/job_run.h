@@ -36,6 +36,7 @@ class JobRun {
     bool coordinator_is_local = false;  // it is that of `weir local up`
     std::string runs_folder = "runs";   // the run's is <runs_folder>/<job>
     std::string summary_file;           // a copy of summary.json; empty: none
+    std::string command = "weir";       // as it was typed, for commands that are shown
     std::string program = {};           // the worker program; empty: weir-worker
     std::string program_folder;         // of weir-worker and the daemons
     std::string search_path = {};       // where gnuplot is looked for, as PATH

@@ -122,7 +122,7 @@ v1::Manifest JobRun::NewestCheckpoint() {
 
 // Lists this run's checkpoints.
 std::string JobRun::ListCommand() const {
-  const std::string list = "weir checkpoint list ";
+  const std::string list = ShellWord(options_.command) + " checkpoint list ";
   if (cluster_) return absl::StrCat(list, "--run-dir ", ShellWord(folder_.path()));
   return absl::StrCat(
       list, job_.name,

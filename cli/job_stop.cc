@@ -21,9 +21,11 @@ bool IsOursToStop(const v1::JobStatus& job, const std::vector<pid_t>& workers) {
 }
 
 std::string GoOnCommand(const JobRun::Options& options, bool own_cluster) {
-  std::string command = absl::StrCat("weir run ", ShellWord(options.job_file));
-  if (!options.program.empty())
+  std::string command =
+      absl::StrCat(ShellWord(options.command), " run ", ShellWord(options.job_file));
+  if (!options.program.empty()) {
     absl::StrAppend(&command, " --program ", ShellWord(options.program));
+  }
   if (own_cluster) {
     absl::StrAppend(&command, " --own-cluster");
     if (options.servers > 1) absl::StrAppend(&command, " --servers ", options.servers);
@@ -38,7 +40,7 @@ std::string GoOnCommand(const JobRun::Options& options, bool own_cluster) {
     if (absl::StartsWith(override, "resume=") || absl::StartsWith(override, "replace=")) continue;
     absl::StrAppend(&command, " --set ", ShellWord(override));
   }
-  return command + " --set resume=auto";
+  return command + " --resume auto";
 }
 
 std::string StoppedText(const v1::Manifest& newest, const std::string& command) {

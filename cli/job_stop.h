@@ -16,7 +16,7 @@ namespace weir {
 // a worker of it: another run's job of the same name is not ours to stop.
 bool IsOursToStop(const v1::JobStatus& job, const std::vector<pid_t>& workers);
 
-// "weir run job.yaml --own-cluster --set resume=auto": goes on where the run has ended.
+// "weir run job.yaml --own-cluster --resume auto": goes on where the run has ended.
 std::string GoOnCommand(const JobRun::Options& options, bool own_cluster);
 
 // That the job was stopped, which checkpoint is its newest (without an id: none), and the command

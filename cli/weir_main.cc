@@ -73,6 +73,7 @@ struct Flags {
   weir::Query query;
   std::string job;
   bool replace = false;
+  std::string resume;
   bool own_cluster = false;
   bool force = false;
 };
@@ -84,6 +85,7 @@ int RunJob(Flags& flags) {
   options.clock = flags.query.clock;
   options.stop_requests = [] { return static_cast<int>(stop_requests); };
   if (flags.replace) options.overrides.push_back("replace=true");
+  if (!flags.resume.empty()) options.overrides.push_back("resume=" + flags.resume);
   if (options.coordinator.empty() && !flags.own_cluster) {
     const auto local = weir::ReadLocalState(flags.local.state_folder);
     options.coordinator_is_local = local.ok();
@@ -117,6 +119,8 @@ void AddRun(CLI::App& app, Flags& flags, int& code) {
   run->add_flag("--own-cluster", flags.own_cluster,
                 "Bring up a cluster for this run even where a local one is up");
   run->add_flag("--replace", flags.replace, "Replace a finished job of this name");
+  run->add_option("--resume", flags.resume,
+                  "latest, auto or the id of a checkpoint: go on from there (docs/checkpoints.md)");
   run->add_option("--runs", options.runs_folder, "Folder of the runs' folders")
       ->capture_default_str();
   run->add_option("--summary", options.summary_file, "Write the summary as JSON to this file too");
@@ -214,6 +218,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", WEIR_VERSION);
   app.require_subcommand(1);
   Flags flags;
+  flags.run.command = argv[0];
   flags.local.state_folder = DefaultStateFolder();
   flags.local.program_folder = ProgramFolder();
   flags.local.clock = &Clock::Real();

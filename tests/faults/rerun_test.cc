@@ -67,7 +67,7 @@ TEST_F(RunTest, AnInterruptSavesACheckpointThatTheNextRunGoesOnFrom) {
   std::string checkpoint;
   for (int run = 0; run < 3; ++run) {
     const auto weir =
-        run == 0 ? Start({"--servers", "2"}) : Start({"--servers", "2", "--set", "resume=auto"});
+        run == 0 ? Start({"--servers", "2"}) : Start({"--servers", "2", "--resume", "auto"});
     if (run > 0) {
       ASSERT_TRUE(WaitForLine(*weir, "resumes from " + checkpoint, kLong));
     }
@@ -75,8 +75,7 @@ TEST_F(RunTest, AnInterruptSavesACheckpointThatTheNextRunGoesOnFrom) {
     weir->Signal(SIGINT);
     const Answer answer = AnswerOf(*weir, absl::Seconds(90));
     EXPECT_EQ(answer.code, 130) << answer.output;
-    ASSERT_THAT(answer.output,
-                AllOf(HasSubstr("go on from it with"), HasSubstr("--set resume=auto")));
+    ASSERT_THAT(answer.output, AllOf(HasSubstr("go on from it with"), HasSubstr("--resume auto")));
     checkpoint = answer.output.substr(answer.output.find("Its newest checkpoint is ") + 25, 10);
   }
   // A plain rerun does not throw it away in silence.

@@ -9,6 +9,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 v1::JobStatus Running(const std::string& host) {
   v1::JobStatus job;
@@ -37,16 +38,17 @@ TEST(JobStop, TheCommandThatGoesOnIsTheRunsOwnWithResumeAuto) {
   options.servers = 3;
   EXPECT_EQ(GoOnCommand(options, true),
             "weir run job.yaml --own-cluster --servers 3 --workers 2 --set 'epochs=3' "
-            "--set resume=auto");
+            "--resume auto");
   options.coordinator = "h:1";
   EXPECT_EQ(GoOnCommand(options, false),
-            "weir run job.yaml --coordinator h:1 --workers 2 --set 'epochs=3' --set resume=auto");
+            "weir run job.yaml --coordinator h:1 --workers 2 --set 'epochs=3' --resume auto");
   options.coordinator_is_local = true;
   options.runs_folder = "elsewhere";
   EXPECT_THAT(GoOnCommand(options, false),
               AllOf(HasSubstr("--runs elsewhere"), Not(HasSubstr("--coordinator"))));
   options.program = "bin/mine";
-  EXPECT_THAT(GoOnCommand(options, false), HasSubstr("job.yaml --program bin/mine"));
+  options.command = "bin/weir";
+  EXPECT_THAT(GoOnCommand(options, false), StartsWith("bin/weir run job.yaml --program bin/mine"));
 }
 
 TEST(JobStop, TheCommandThatGoesOnIsOneThatAShellReadsAsTheRunDid) {
