@@ -58,7 +58,7 @@ TEST(JobStop, TheCommandThatGoesOnIsOneThatAShellReadsAsTheRunDid) {
   options.overrides = {"name=it's"};
   EXPECT_EQ(GoOnCommand(options, true),
             R"(weir run 'my jobs/it'\''s one.yaml' --own-cluster --runs '$HOME/runs' )"
-            R"(--set 'name=it'\''s' --set resume=auto)");
+            R"(--set 'name=it'\''s' --resume auto)");
 }
 
 TEST(JobStop, WhoStoppedAJobLearnsOfItsCheckpointAndHowToGoOn) {
