@@ -4,6 +4,14 @@
 namespace weir {
 namespace {
 constexpr char kClearLine[] = "\r\033[K";
+constexpr char kBetweenFields[] = "  ";
+
+std::string CutTo(size_t columns, const std::string& text) {
+  if (text.size() <= columns) return text;
+  const size_t field = text.rfind(kBetweenFields, columns);
+  return text.substr(0, field == std::string::npos || field == 0 ? columns : field);
+}
+
 }  // namespace
 
 void Console::Line(const std::string& text) {
@@ -17,7 +25,7 @@ void Console::Line(const std::string& name, const std::string& text) {
 
 void Console::Progress(const std::string& text) {
   if (options_.terminal) {
-    progress_ = text.substr(0, options_.columns);
+    progress_ = CutTo(options_.columns(), text);
     out_ << kClearLine << progress_ << std::flush;
     return;
   }

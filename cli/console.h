@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <ostream>
 #include <string>
 
@@ -16,7 +17,8 @@ class Console {
   struct Options {
     bool terminal = false;
     absl::Duration progress_interval = absl::Seconds(15);
-    size_t columns = 79;           // of a terminal: progress is cut to them
+    // Of the terminal, as it is now: progress is cut to them, behind a whole field if it can be.
+    std::function<size_t()> columns = [] { return size_t{79}; };
     const Clock* clock = nullptr;  // must outlive this
   };
 

@@ -125,6 +125,12 @@ absl::Status CheckNoJobRuns(const LocalOptions& options) {
       "; `weir stop JOB` ends a job, `weir local down --force` takes the cluster from them all"));
 }
 
+std::string Moved(const std::string& last, const std::string& now) {
+  if (last == now) return "";
+  return absl::StrCat("Something else listens at ", last, ", where the coordinator was; it is at ",
+                      now, " now, and workers that wait for it there do not find it.");
+}
+
 absl::Status DidNotComeUp(const std::string& folder) {
   const absl::StatusOr<std::string> words = ReadTextFile(WordsPath(folder));
   return absl::UnavailableError(
@@ -171,12 +177,13 @@ absl::Status SuperviseLocalCluster(const LocalOptions& options,
   return status.ok() ? removed : status;
 }
 
-absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
+absl::StatusOr<LocalUpResult> LocalUp(const LocalOptions& options) {
   FileSystem& files = FileSystem::Real();
   if (const auto running = ReadLocalState(options.state_folder); running.ok()) {
     WEIR_RETURN_IF_ERROR(CheckServers(options, *running));
-    return running;
+    return LocalUpResult{*running, "The local cluster is up already."};
   }
+  const absl::StatusOr<std::string> last = ReadTextFile(AddressPath(options.state_folder));
   WEIR_RETURN_IF_ERROR(files.CreateFolder(options.state_folder));
   const absl::Status holder = LocalLock::Holder(options.state_folder).status();
   if (!absl::IsNotFound(holder)) {
@@ -194,7 +201,8 @@ absl::StatusOr<LocalState> LocalUp(const LocalOptions& options) {
     options.sleep(kLook);
     const bool held_before = std::exchange(held, LocalLock::Holder(options.state_folder).ok());
     if (held && files.Exists(LocalStatePath(options.state_folder))) {
-      return ReadLocalState(options.state_folder);
+      WEIR_ASSIGN_OR_RETURN(const LocalState state, ReadLocalState(options.state_folder));
+      return LocalUpResult{state, last.ok() ? Moved(*last, state.coordinator) : ""};
     }
     // It has ended, or never came so far as to take the lock.
     if (!held && (held_before || options.clock->Now() - start > kLockTimeout)) break;

@@ -34,7 +34,11 @@ absl::Status SuperviseLocalCluster(const LocalOptions& options,
 // the last one served, if that port is free. One that runs already is left as it is.
 // Errors: Unavailable - it does not come up, with its last words; FailedPrecondition - one runs,
 // but not with as many servers as are wanted; those of FileSystem for the state folder.
-absl::StatusOr<LocalState> LocalUp(const LocalOptions& options);
+struct LocalUpResult {
+  LocalState state;
+  std::string remark;  // for a person, where it did not come up just now as it was; else empty
+};
+absl::StatusOr<LocalUpResult> LocalUp(const LocalOptions& options);
 
 // Ends the supervisor and its cluster, and waits. Fine where none runs.
 // Errors: DeadlineExceeded - it does not end; FailedPrecondition - jobs have workers, and nobody

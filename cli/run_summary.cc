@@ -48,7 +48,7 @@ std::string Incidents(const json& summary) {
   };
   add("restarted_daemons", "daemon", "restarted");
   add("replaced_workers", "worker", "replaced");
-  add("lost_steps", "step", "undone by going back to a checkpoint");
+  add("lost_steps", "step", "undone by going back");
   add("late_pushes", "late contribution", "dropped");
   return absl::StrJoin(parts, ", ");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // weir: runs jobs, keeps a local cluster, and shows what goes on.
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -67,6 +68,13 @@ int Print(const absl::StatusOr<std::string>& text) {
   return Report(text.status());
 }
 
+// Without the last: a terminal may begin a new line behind it.
+size_t TerminalColumns() {
+  winsize size = {};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col - 1 : 79;
+}
+
 struct Flags {
   weir::JobRun::Options run;
   weir::LocalOptions local;
@@ -91,8 +99,9 @@ int RunJob(Flags& flags) {
     options.coordinator_is_local = local.ok();
     if (local.ok()) options.coordinator = local->coordinator;
   }
-  weir::Console console(std::cout,
-                        {.terminal = isatty(STDOUT_FILENO) != 0, .clock = options.clock});
+  weir::Console console(
+      std::cout,
+      {.terminal = isatty(STDOUT_FILENO) != 0, .columns = TerminalColumns, .clock = options.clock});
   const absl::StatusOr<int> code = weir::JobRun(options, console).Run();
   if (code.ok()) return *code;
   Report(code.status());
@@ -148,10 +157,11 @@ void AddLocal(CLI::App& app, Flags& flags, int& code) {
   };
   CLI::App* up = add("up", "Start it in the background, unless it runs");
   add_cluster_options(up);
-  up->callback([&, up] {
-    options.servers_wanted = up->count("--servers") > 0;
-    const auto state = weir::LocalUp(options);
-    code = state.ok() ? Print(weir::LocalReport(*state)) : Report(state.status());
+  up->callback([&, command = up] {
+    options.servers_wanted = command->count("--servers") > 0;
+    const auto up = weir::LocalUp(options);
+    if (up.ok() && !up->remark.empty()) std::cerr << up->remark << std::endl;
+    code = up.ok() ? Print(weir::LocalReport(up->state)) : Report(up.status());
   });
   CLI::App* down = add("down", "Stop it");
   down->add_flag("--force", flags.force, "Even while jobs run on it: they lose it");

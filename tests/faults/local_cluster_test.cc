@@ -157,7 +157,10 @@ TEST_F(LocalClusterTest, ComesUpAgainAtTheCoordinatorsAddressUnlessThatIsTaken) 
   ASSERT_TRUE(WaitForLine(*other, " ready address=", kSoon));
   const Answer up = Weir({"local", "up", "--servers", "1"});
   ASSERT_EQ(up.code, 0) << up.output;
-  EXPECT_NE(Status().coordinator, address);
+  const std::string moved = Status().coordinator;
+  EXPECT_NE(moved, address);
+  EXPECT_THAT(up.output, HasSubstr("Something else listens at " + address +
+                                   ", where the coordinator was; it is at " + moved + " now"));
 }
 
 TEST_F(LocalClusterTest, UpWithAnotherNumberOfServersThanRunSaysSo) {
@@ -166,7 +169,9 @@ TEST_F(LocalClusterTest, UpWithAnotherNumberOfServersThanRunSaysSo) {
   EXPECT_EQ(more.code, 1);
   EXPECT_THAT(more.output, HasSubstr("runs already, with 1 server, not 2; `weir local down`"));
   EXPECT_EQ(Weir({"local", "up", "--servers", "1"}).code, 0);
-  EXPECT_EQ(Weir({"local", "up"}).code, 0);
+  const Answer same = Weir({"local", "up"});
+  EXPECT_EQ(same.code, 0);
+  EXPECT_THAT(same.output, HasSubstr("is up already"));
 }
 
 TEST_F(LocalClusterTest, DownIsRefusedWhileAJobHasWorkersUnlessForced) {

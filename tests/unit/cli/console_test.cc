@@ -32,11 +32,19 @@ TEST(Console, OnATerminalLinesScrollAboveTheProgress) {
             "\r\033[Kdone\n");
 }
 
-TEST(Console, OnATerminalProgressIsCutToItsColumns) {
+TEST(Console, OnATerminalProgressIsCutToItsColumnsBehindAWholeField) {
   FakeClock clock;
   std::ostringstream out;
-  Console(out, {.terminal = true, .columns = 3, .clock = &clock}).Progress("abcdef");
-  EXPECT_EQ(out.str(), "\r\033[Kabc\n");
+  size_t columns = 3;
+  {
+    Console console(out, {.terminal = true, .columns = [&] { return columns; }, .clock = &clock});
+    console.Progress("abcdef");
+    columns = 9;
+    console.Progress("ab 12  cd 34  ef 56");
+    columns = 19;
+    console.Progress("ab 12  cd 34  ef 56");
+  }
+  EXPECT_EQ(out.str(), "\r\033[Kabc\r\033[Kab 12\r\033[Kab 12  cd 34  ef 56\n");
 }
 
 TEST(Console, ElsewhereProgressIsALineNowAndThen) {
