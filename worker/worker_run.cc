@@ -139,6 +139,11 @@ absl::StatusOr<uint64_t> TrainExamples(const v1::JobSpec& spec) {
   if (IsSource(spec.data())) return TotalExamples(spec);
   if (HasOwnInput(spec.data())) return spec.train_examples();
   WEIR_ASSIGN_OR_RETURN(const auto shape, ReadIdxShape(spec.data().train(), 3));
+  // The others too, so that what is missing is said before anything starts.
+  const v1::DataSpec& data = spec.data();
+  WEIR_RETURN_IF_ERROR(ReadIdxShape(data.train_labels(), 1).status());
+  WEIR_RETURN_IF_ERROR(ReadIdxShape(data.test(), 3).status());
+  WEIR_RETURN_IF_ERROR(ReadIdxShape(data.test_labels(), 1).status());
   return shape[0];
 }
 

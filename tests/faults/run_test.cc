@@ -74,7 +74,12 @@ TEST_F(RunTest, AProgramOfOnesOwnIsRunAsTheStockWorkerIs) {
 TEST_F(RunTest, ItEndsWithTheWorkersCode) {
   EXPECT_EQ(Run({"--set", "optimizers.adam.learning_rate=-1"}).code, 2);
   EXPECT_EQ(Run({"--coordinator", "foo"}).code, 2);
-  EXPECT_EQ(Run({"--set", "data.train=nowhere"}).code, 5);
+  for (const char* file : {"train", "train_labels", "test", "test_labels"}) {
+    const Answer missing = Run({"--set", absl::StrCat("data.", file, "=nowhere")});
+    EXPECT_EQ(missing.code, 5) << file;
+    EXPECT_THAT(missing.output, HasSubstr("nowhere"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ + "/runs/tiny")) << "nothing was started";
+  }
   const Answer nobody = Run({"--coordinator", "127.0.0.1:1"});
   EXPECT_EQ(nobody.code, 6);
   EXPECT_THAT(nobody.output, HasSubstr("no worker was started"));
