@@ -50,7 +50,7 @@ Table JobsTable() {
                 {"LOSS", Align::kRight},
                 {"SAMPLES/S", Align::kRight},
                 {"CHECKPOINT"},
-                {"SINCE"},
+                {"BEGAN"},
                 {"MESSAGE"}});
 }
 
@@ -146,7 +146,7 @@ std::string CheckpointsReport(const v1::ListCheckpointsReply& checkpoints) {
                {"PARTS", Align::kRight},
                {"SIZE", Align::kRight},
                {"SAVED"},
-               {"METRICS"}});
+               {"TRAINING METRICS"}});
   for (const v1::Manifest& manifest : checkpoints.manifests()) {
     uint64_t bytes = 0;
     for (const v1::CheckpointPart& part : manifest.parts()) {
