@@ -17,7 +17,7 @@ class ChunkSync : public WorkersFixture {
 
   // Ann's first push, which waits for bob's. The same each time.
   std::shared_ptr<ParkedReply> Contribute() {
-    const PushHeader push{.worker = WorkerId{kAnn}, .group = 1, .sequence = 1};
+    const PushHeader push{.worker = WorkerId{kAnn}, .group = 1, .sequence = Sequence{1}};
     auto reply = std::make_shared<ParkedReply>(++last_id_, push, std::vector<SegmentTarget>(),
                                                [](const absl::StatusOr<PullResult>&) {});
     ClosedChunks closed;
