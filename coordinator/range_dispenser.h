@@ -33,8 +33,8 @@ class RangeDispenser {
   void Load(const v1::RangesRecord& record);
   v1::RangesRecord Save() const;
 
-  // Where handing out goes on: examples of an epoch, after the `unfinished` ranges. What of these is
-  // beyond the end of an epoch (the training set was larger then) is left out.
+  // Where handing out goes on: examples of an epoch, after the `unfinished` ranges. What of these
+  // is beyond the end of an epoch (the training set was larger then) is left out.
   struct Place {
     uint64_t epoch = 0;
     uint64_t position = 0;

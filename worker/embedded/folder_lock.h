@@ -9,7 +9,7 @@
 namespace weir {
 
 // Held by the one job of a folder, in this process or another. The kernel lets go of it when the
-// process ends, however that comes about.
+// process ends, however that comes about. Thread-compatible.
 class FolderLock {
  public:
   // The folder is there. Where the file system keeps no locks, the log says so, and nothing is
