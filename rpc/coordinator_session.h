@@ -81,8 +81,8 @@ class CoordinatorSession {
   // Why the session has ended; OK while it goes on.
   absl::Status ended() const;
 
-  // A member's farewell: no more heartbeats, nor a new registration, then Leave. Of a worker that may
-  // stay (unless_last), Leave is first. Errors: as CoordinatorClient::Call.
+  // A member's farewell: no more heartbeats, nor a new registration, then Leave. Of a worker that
+  // may stay (unless_last), Leave is first. Errors: as CoordinatorClient::Call.
   absl::StatusOr<v1::LeaveReply> Leave(const v1::LeaveRequest& request, absl::Time deadline);
 
   // Calls of the member's own: client().Call(&CoordinatorStub::Barrier, request, deadline).

@@ -189,8 +189,7 @@ void ServerDaemon::TakeEvent(const v1::WatchEvent& event) {
 void ServerDaemon::Leave() {
   v1::LeaveRequest request;
   request.set_worker(incarnation_);
-  const absl::Status left =
-      session_->Leave(request, Clock::Real().Now() + kFarewell).status();
+  const absl::Status left = session_->Leave(request, Clock::Real().Now() + kFarewell).status();
   if (!left.ok()) spdlog::warn("the coordinator is not told: {}", std::string(left.message()));
 }
 

@@ -90,7 +90,7 @@ TEST_F(RunTest, ItEndsWithTheWorkersCode) {
 
 TEST_F(RunTest, AWorkersFailureIsOneAlsoWhereWhoStartedTheRunIgnoresTheEndsOfItsChildren) {
   const auto env = ChildProcess::Start(
-      {.program = "env",
+      {.program = "/usr/bin/env",
        .arguments = {"--ignore-signal=CHLD", ProcessCluster::Program("weir"), "run", job_, "--runs",
                      folder_ + "/runs", "--state", folder_ + "/local", "--workers", "1", "--set",
                      "optimizers.adam.learning_rate=1e30"}});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cluster tells about itself: how far a job is, pushes that are torn over its servers, who is
-// left of a job.
+// What a cluster tells about itself: how far a job is, pushes that are torn over its servers, who
+// is left of a job.
 #include <gmock/gmock.h>
 
 #include <array>
