@@ -129,12 +129,14 @@ TEST_F(LocalCheckpointTest, AJobThatIsStoppedByRequestIsSavedWhenItsWorkerLeaves
     options.spec.mutable_checkpoint()->set_at_end(at_end);
     options.stop_requested = [&] { return stop; };
     stop = false;
-    WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(options));
-    WEIR_ASSERT_OK(Train(job));
-    EXPECT_FALSE(job.session->Info().stop);
-    stop = true;
-    EXPECT_TRUE(job.session->Info().stop);
-    WEIR_ASSERT_OK(job.session->Leave(true, ""));
+    {
+      WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(options));
+      WEIR_ASSERT_OK(Train(job));
+      EXPECT_FALSE(job.session->Info().stop);
+      stop = true;
+      EXPECT_TRUE(job.session->Info().stop);
+      WEIR_ASSERT_OK(job.session->Leave(true, ""));
+    }
     options.spec.set_resume("latest");
     stop = false;
     step_ = 0;

@@ -21,6 +21,7 @@ class ChunkSync : public WorkersFixture {
     auto reply = std::make_shared<ParkedReply>(++last_id_, push, std::vector<SegmentTarget>(),
                                                [](const absl::StatusOr<PullResult>&) {});
     ClosedChunks closed;
+    EXPECT_THAT(tracker_.Admit(push.sequence, /*key=*/1), IsOk());
     EXPECT_THAT(chunk_.Contribute(push, ChunkValues(), tracker_, reply, closed), IsOk());
     EXPECT_EQ(closed.count, 0u);
     return reply;
