@@ -56,13 +56,19 @@ v1::RangesRecord RangeDispenser::Save() const {
 }
 
 void RangeDispenser::Start(Place place) {
-  epoch_ = place.epoch + place.position / options_.epoch_examples;
-  position_ = place.position % options_.epoch_examples;
+  uint64_t next = place.epoch * options_.epoch_examples + place.position;
   returned_.clear();
   for (v1::DataRange& range : place.unfinished) {
-    range.set_end(std::min(range.end(), options_.epoch_examples));
+    const uint64_t end = std::min(range.end(), options_.epoch_examples);
+    if (end <= range.first()) continue;
+    const uint64_t before = range.epoch() * options_.epoch_examples;
+    const uint64_t length = options_.total_examples - std::min(options_.total_examples, before);
+    range.set_end(std::max(range.first(), std::min(end, length)));
+    next -= std::min(next, end - range.end());
     if (range.first() < range.end()) returned_.push_back(std::move(range));
   }
+  epoch_ = next / options_.epoch_examples;
+  position_ = next % options_.epoch_examples;
   holdings_.clear();
   frozen_ = false;
 }

@@ -34,7 +34,8 @@ class RangeDispenser {
   v1::RangesRecord Save() const;
 
   // Where handing out goes on: examples of an epoch, after the `unfinished` ranges. What of these
-  // is beyond the end of an epoch (the training set was larger then) is left out.
+  // is behind the job's length, which was longer then, counts as not handed out; what is beyond the
+  // end of an epoch (the training set was larger then) is left out.
   struct Place {
     uint64_t epoch = 0;
     uint64_t position = 0;

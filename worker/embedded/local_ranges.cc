@@ -10,7 +10,12 @@ void LocalRanges::Start(const Place& place) {
   start_.position = place.position;
   start_.unfinished.clear();
   for (DataRange range : place.unfinished) {
-    range.end = std::min(range.end, options_.epoch_examples);
+    const uint64_t end = std::min(range.end, options_.epoch_examples);
+    if (end <= range.first) continue;
+    const uint64_t before = range.epoch * options_.epoch_examples;
+    const uint64_t length = options_.total_examples - std::min(options_.total_examples, before);
+    range.end = std::max(range.first, std::min(end, length));
+    start_.position -= std::min(start_.position, end - range.end);
     if (range.first < range.end) start_.unfinished.push_back(range);
   }
   handed_out_ = 0;

@@ -26,8 +26,9 @@ class LocalRanges {
 
   explicit LocalRanges(Options options) : options_(options) {}
 
-  // A new attempt. What of the unfinished ranges is beyond the end of an epoch (the training set
-  // was larger then) is left out.
+  // A new attempt. What of the unfinished ranges is behind the job's length, which was longer then,
+  // counts as not handed out; what is beyond the end of an epoch (the training set was larger then)
+  // is left out.
   void Start(const Place& place);
   // About `examples`, at least a batch.
   TakenRanges Take(uint64_t examples);

@@ -353,6 +353,39 @@ TEST_F(CoordinatorData, UnfinishedRangesBeyondTheTrainingSetAreLeftOut) {
   EXPECT_EQ(first.ranges(1).first(), 0);
 }
 
+// Handed out far ahead, of 3 epochs; with 1 epoch what is left is that of the first.
+TEST_F(CoordinatorData, WhatWasHandedOutBehindALengthThatIsShorterNowIsNotTrainedOn) {
+  v1::JobSpec spec = AsyncJob(1);
+  spec.set_train_examples(100);
+  spec.mutable_length()->set_epochs(3);
+  RunJob(spec, {1});
+  for (uint64_t request = 1; request <= 3; ++request) WEIR_ASSERT_OK(Take(1, request, 1000));
+  const auto saved = Save();
+  WEIR_ASSERT_OK(Mark(1, 80));
+  ASSERT_TRUE(saved->has_value());
+  ASSERT_GT(Checkpoints()[0].next_epoch() * 100 + Checkpoints()[0].next_position(), 110u);
+  WEIR_ASSERT_OK(Leave(1, true));
+  spec.mutable_length()->set_epochs(1);
+  spec.set_resume("auto");
+  WEIR_ASSERT_OK(Join(2, spec));
+  WEIR_ASSERT_OK(Declare(2, OneVariable()));
+  uint64_t examples = 0;
+  for (uint64_t request = 1; request <= 10; ++request) {
+    WEIR_ASSERT_OK_AND_ASSIGN(const auto taken, Take(2, request, 1000, examples));
+    for (const v1::DataRange& range : taken.ranges()) {
+      EXPECT_EQ(range.epoch(), 0u);
+      examples += range.end() - range.first();
+    }
+  }
+  EXPECT_EQ(examples, 20u);
+  // Longer once more, it goes on where the shorter length had ended.
+  const auto again = Save();
+  WEIR_ASSERT_OK(Mark(2, examples));
+  ASSERT_TRUE(again->has_value());
+  EXPECT_EQ(Checkpoints()[0].next_epoch(), 1u);
+  EXPECT_EQ(Checkpoints()[0].next_position(), 0u);
+}
+
 TEST_F(CoordinatorData, RangesAreOfAsync) {
   RunJob(SyncJob(1), {1});
   EXPECT_THAT(Take(1, 1, 10), HasStatus(kFailedPrecondition, HasSubstr("async")));

@@ -30,6 +30,15 @@ TEST(LocalRanges, UnfinishedRangesBeyondTheTrainingSetAreLeftOut) {
   EXPECT_EQ(ranges.Take(100).ranges[0].epoch, 1);
 }
 
+TEST(LocalRanges, WhatWasHandedOutBehindALengthThatIsShorterNowIsNotTrainedOn) {
+  LocalRanges ranges =
+      RangesOf({.position = 1600, .unfinished = {{0, 240, 250}, {4, 0, 50}, {6, 0, 100}}});
+  const LocalRanges::Place begun = ranges.After(0);
+  ASSERT_EQ(begun.unfinished.size(), 1);
+  EXPECT_EQ(begun.unfinished[0].end, 250);
+  EXPECT_EQ(begun.position, 1450);
+}
+
 TEST(LocalRanges, WhatIsLeftFollowsFromWhatIsConsumed) {
   const LocalRanges ranges =
       RangesOf({.position = 300, .unfinished = {{0, 100, 200}, {0, 240, 250}}});
