@@ -44,7 +44,8 @@ TEST_F(JobEnd, AFinishedJobsMemoryGoesBackToTheSystem) {
   ASSERT_EQ(ShowJob("counting").view().state(), v1::JOB_STATE_FINISHED);
   EXPECT_TRUE(Eventually([&] { return Server().memory_bytes() == 0; })) << Server().DebugString();
   EXPECT_TRUE(Server().live());
-  if (!kGlibcAllocator) GTEST_SKIP() << "to the system: another allocator than glibc's";
+  if (!kGlibcAllocator)
+    GTEST_SKIP() << "what the system has back is not known: another allocator than glibc's";
   // Half of it: messages of later steps may have taken some that malloc keeps.
   EXPECT_LE(ResidentBytes(), resident - kBytes / 2);
 }

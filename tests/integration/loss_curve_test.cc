@@ -30,7 +30,7 @@ std::string Drawn(const std::string& evaluations) {
 TEST(LossCurve, EvaluationsAtIntervalsAreDrawnBesideTheFinalOne) {
   const std::string last = "{\"epoch\": 2, \"test_accuracy\": 0.75}\n";
   const std::string without = Drawn("");
-  if (without.empty()) GTEST_SKIP() << "gnuplot is not here";
+  if (without.empty()) GTEST_SKIP() << "gnuplot is not installed";
   EXPECT_NE(without, Drawn(last));
   EXPECT_NE(Drawn(last), Drawn("{\"epoch\": 1, \"test_accuracy\": 0.5}\n" + last));
 }

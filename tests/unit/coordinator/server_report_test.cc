@@ -54,18 +54,6 @@ TEST(TornPushes, OfWorkersGroupsAndAttemptsAreCountedApart) {
   EXPECT_EQ(torn.count(), 0u);
 }
 
-TEST(TornPushes, OfMoreWorkersThanAreListedAreCountedAll) {
-  TornPushes torn;
-  for (uint64_t worker = 1; worker <= 300; ++worker) torn.Add(Left(worker, 3, 5));
-  EXPECT_EQ(torn.count(), 600u);
-  v1::JobRecord record;
-  torn.Save(record);
-  EXPECT_LT(record.departures_size(), 300);
-  TornPushes loaded;
-  loaded.Load(record);
-  EXPECT_EQ(loaded.count(), 600u);
-}
-
 TEST(TornPushes, ToldTwiceAreNoNews) {
   TornPushes torn;
   EXPECT_TRUE(torn.Add(Left(1, 6, 7)));
