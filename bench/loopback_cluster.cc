@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "bench/child_run.h"
+#include "common/clock.h"
 #include "common/status_macros.h"
 
 namespace weir::bench {
@@ -32,6 +33,7 @@ std::string ValueOf(const std::string& key, const std::string& line) {
 LoopbackCluster::LoopbackCluster(std::string folder)
     : folder_(std::move(folder)),
       processes_({.log_folder = folder_ + "/logs",
+                  .clock = &Clock::Real(),
                   .on_line =
                       [this](const std::string& name, const std::string& line) {
                         if (absl::StrContains(line, " ready ")) ready_lines_[name] = line;
