@@ -150,10 +150,12 @@ class FakeClient final : public ParameterClient {
                                              const PushOptions&) override {
     return nullptr;
   }
-  absl::StatusOr<ReduceStats> Reduce(absl::Span<const std::byte>, const ReduceOptions&,
-                                     std::vector<std::byte>&) override {
-    if (reduce) return reduce();
-    return absl::UnimplementedError("this loop calls no collective");
+  // Of one participant: its own share.
+  absl::StatusOr<ReduceStats> Reduce(absl::Span<const std::byte> data, const ReduceOptions&,
+                                     std::vector<std::byte>& result) override {
+    if (!reduce) return absl::UnimplementedError("this loop calls no collective");
+    result.assign(data.begin(), data.end());
+    return reduce();
   }
 
   float weight = 0;
