@@ -25,6 +25,7 @@ using Metrics = std::map<std::string, double>;
 // A training step's place in the job, for the replicas of a process.
 struct ReplicaStep {
   uint64_t step = 0;
+  uint64_t global_step = 0;    // of the job (docs/glossary.md), as far as this worker knows
   uint64_t attempt = 0;        // of the job
   uint32_t first_replica = 0;  // the id of the first one here
   uint32_t first_index = 0;    // its place among the replicas in sync

@@ -48,7 +48,7 @@ uint64_t StepContext::step() const {
   return parts_.step;
 }
 uint64_t StepContext::global_step() const {
-  return parts_.step;
+  return parts_.global_step;
 }
 uint32_t StepContext::replica_id() const {
   return parts_.collectives->replica_id();

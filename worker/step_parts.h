@@ -30,6 +30,7 @@ struct StepParts {
   uint32_t sync_groups = 1;
   // Of the step that runs.
   uint64_t step = 0;
+  uint64_t global_step = 0;
   bool in_touch = false;            // with the other replicas: collectives may be called
   GroupUpdates* updates = nullptr;  // nullptr: no training step runs
   double weight = 0;

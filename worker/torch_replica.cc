@@ -117,7 +117,7 @@ void TorchReplica::Destroy() {
 absl::Status TorchReplica::Train(const StepFunction& function, const Step& step,
                                  const ReplicaBatch& batch) {
   StepParts& parts = parts_.step;
-  BeginStep(step.step, static_cast<double>(batch.examples));
+  BeginStep(step, static_cast<double>(batch.examples));
   parts.in_touch = true;
   parts.updates = step.updates;
   parts.rng.set_current_seed(step.seed);
@@ -129,17 +129,18 @@ absl::Status TorchReplica::Train(const StepFunction& function, const Step& step,
   return status;
 }
 
-void TorchReplica::BeginStep(uint64_t step, double weight) {
-  parts_.step.step = step;
+void TorchReplica::BeginStep(const Step& step, double weight) {
+  parts_.step.step = step.step;
+  parts_.step.global_step = step.global_step;
   parts_.step.weight = weight;
   parts_.step.weight_used = false;
   parts_.step.collectives_called = 0;
   output_ = Nest();
 }
 
-absl::Status TorchReplica::Collect(uint64_t next_step,
+absl::Status TorchReplica::Collect(const Step& next,
                                    const std::function<Nest(StepContext&)>& function) {
-  BeginStep(next_step, 1);
+  BeginStep(next, 1);
   parts_.step.in_touch = true;
   const absl::Status status = CatchErrors("between steps", [&] {
     StepContext context(parts_.step);
@@ -151,7 +152,7 @@ absl::Status TorchReplica::Collect(uint64_t next_step,
 
 absl::Status TorchReplica::Evaluate(const ReplicaBatch& batch) {
   const torch::NoGradGuard without_gradients;
-  BeginStep(parts_.step.step, static_cast<double>(batch.examples));
+  BeginStep({parts_.step.step, parts_.step.global_step}, static_cast<double>(batch.examples));
   SetTraining(parts_, false);
   return Run(
       "evaluation",

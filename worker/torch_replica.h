@@ -43,6 +43,7 @@ class TorchReplica {
 
   struct Step {
     uint64_t step = 0;
+    uint64_t global_step = 0;
     uint64_t seed = 0;  // of rng()
     GroupUpdates* updates = nullptr;
   };
@@ -50,7 +51,7 @@ class TorchReplica {
   absl::Status Train(const StepFunction& function, const Step& step, const ReplicaBatch& batch);
   absl::Status Evaluate(const ReplicaBatch& batch);
   // Between steps: what the function says to the other replicas, without a batch.
-  absl::Status Collect(uint64_t next_step, const std::function<Nest(StepContext&)>& function);
+  absl::Status Collect(const Step& next, const std::function<Nest(StepContext&)>& function);
 
   const ReplicaParts& parts() const { return parts_; }
   const Nest& output() const { return output_; }
@@ -58,7 +59,7 @@ class TorchReplica {
 
  private:
   absl::Status Run(absl::string_view what, const StepFunction& function, const ReplicaBatch& batch);
-  void BeginStep(uint64_t step, double weight);
+  void BeginStep(const Step& step, double weight);
 
   ReplicaParts parts_;
   const bool bf16_;

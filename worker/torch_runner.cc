@@ -167,8 +167,8 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
     threads_.RunAll([&](uint32_t i) {
       const at::ThreadLocalStateGuard as_the_caller(caller);
       meeting_.Start(i);
-      const TorchReplica::Step place{step.step, OwnSeed(seed_, step.first_replica + i, step.step),
-                                     &updates};
+      const TorchReplica::Step place{step.step, step.global_step,
+                                     OwnSeed(seed_, step.first_replica + i, step.step), &updates};
       meeting_.End(i, replicas_[i]->Train(function_, place, batches[i]));
     });
     WEIR_RETURN_IF_ERROR(meeting_.failure());
@@ -211,9 +211,10 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
     generator_.Begin(seed_, place.first_replica, place.step);
     threads_.RunAll([&](uint32_t i) {
       meeting_.Start(i);
-      meeting_.End(i, replicas_[i]->Collect(place.step, [&](StepContext& context) {
-        return function(context, values[i]);
-      }));
+      meeting_.End(
+          i, replicas_[i]->Collect({place.step, place.global_step}, [&](StepContext& context) {
+            return function(context, values[i]);
+          }));
     });
     WEIR_RETURN_IF_ERROR(meeting_.failure());
     return replicas_[0]->output();

@@ -199,11 +199,19 @@ void TrainingAttempt::LogStep() {
   record_.reset();
 }
 
+uint64_t TrainingAttempt::GlobalStep() const {
+  if (sync_) return step_;
+  const uint64_t examples = std::max(static_cast<uint64_t>(position_), info_.resume_examples);
+  return info_.resume_step + StepsOver(examples, parts_.spec) -
+         StepsOver(info_.resume_examples, parts_.spec);
+}
+
 ReplicaStep TrainingAttempt::Place() const {
   const JobInfo info = parts_.session.Info();
   const uint32_t replicas = parts_.runner.replicas();
   ReplicaStep place;
   place.step = step_;
+  place.global_step = GlobalStep();
   place.attempt = info_.attempt;
   place.first_replica = info.rank * replicas;
   place.replicas_in_sync = replicas;

@@ -64,6 +64,8 @@ class TrainingAttempt final : public TrainingSteps {
   bool over() const { return stopped_ || ended_ || !input_ended_.empty(); }
   bool lowest() const;  // of them
   bool leads_group() const;
+  // Of the job, as far as this worker knows how far the others are.
+  uint64_t GlobalStep() const;
   // In logs: outside `sync` a worker counts its own.
   const char* step_name() const { return sync_ ? "step" : "own_step"; }
   double TrainSeconds() const;

@@ -65,7 +65,7 @@ class CheckedSteps final : public TrainingSteps {
       absl::StatusOr<Metrics> metrics = runner_.Train(place_, batches_, updates_);
       status_ = metrics.status();
       if (metrics.ok()) metrics_ = *std::move(metrics);
-      ++place_.step;
+      place_.global_step = ++place_.step;
     }
     if (!status_.ok()) return status_;
     return metrics_;

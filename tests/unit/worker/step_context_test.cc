@@ -23,6 +23,19 @@ TEST(StepContext, AWeightThatIsSetCountsInPlaceOfTheBatch) {
   EXPECT_THAT(descent.weights_of_pushes, ElementsAre(4));
 }
 
+TEST(StepContext, TellsTheStepOfTheWorkerAndThatOfTheJob) {
+  const auto before = [](StepContext& context) {
+    EXPECT_EQ(context.step(), 3u);
+    EXPECT_EQ(context.global_step(), 7u);
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create(LeastSquares(before), {1}));
+  Descent descent;
+  ReplicaStep place;
+  place.step = 3;
+  place.global_step = 7;
+  WEIR_EXPECT_OK(runner->Train(place, Parts({3}), descent));
+}
+
 TEST(StepContext, SpeakToEachOtherInTheirStep) {
   const Step step = [](StepContext& context, torch::nn::Linear&, Optimizer&, const Nest& batch) {
     const auto id = static_cast<int64_t>(context.replica_id());

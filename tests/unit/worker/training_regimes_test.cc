@@ -18,6 +18,34 @@ TEST_F(TrainingRegimes, AsyncTakesRangesUntilTheDataEnds) {
   EXPECT_EQ(session_.reported.back().staleness, 3);
 }
 
+// Steps of 4 examples; the other worker is taken to be as fast. Before the attempt there were 5
+// steps, of 5 * 4 examples: one epoch.
+TEST_F(TrainingRegimes, OutsideSyncTheGlobalStepFollowsFromTheExamplesOfAllWorkers) {
+  spec_.mutable_regime()->set_kind(v1::REGIME_ASYNC);
+  spec_.set_workers(2);
+  spec_.mutable_length()->set_epochs(2);
+  session_.info.members = {{0, 0}, {1, 0}};
+  session_.info.resume_step = 5;
+  session_.info.resume_examples = 20;
+  session_.ranges = {{1, 0, 12}};
+  session_.alike = 2;
+  WEIR_ASSERT_OK(Run().status());
+  std::vector<uint64_t> own;
+  std::vector<uint64_t> global;
+  for (const ReplicaStep& step : runner_.steps) {
+    own.push_back(step.step);
+    global.push_back(step.global_step);
+  }
+  EXPECT_THAT(own, ElementsAre(5, 6, 7));
+  EXPECT_THAT(global, ElementsAre(5, 7, 9));
+}
+
+TEST_F(TrainingRegimes, InSyncTheGlobalStepIsTheStep) {
+  WEIR_ASSERT_OK(Run());
+  for (const ReplicaStep& step : runner_.steps) EXPECT_EQ(step.global_step, step.step);
+  EXPECT_EQ(runner_.steps.size(), 3u);
+}
+
 // 2 epochs are 6 steps, of which the others have done 4 when this worker's second push arrives.
 TEST_F(TrainingRegimes, ALateWorkerGoesOnWithTheOthersStepAndCountsIt) {
   spec_.set_workers(3);

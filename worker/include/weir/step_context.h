@@ -36,8 +36,8 @@ class StepContext {
   // Of the calling thread: for modules that talk to the other replicas. nullptr: no step runs here.
   static StepContext* Current();
 
-  uint64_t step() const;
-  uint64_t global_step() const;  // both: steps done, in `sync` by the job, else by this worker
+  uint64_t step() const;         // in `sync` the job's, in a sync group its, else this worker's own
+  uint64_t global_step() const;  // the job's, done before this one; outside `sync` about
   uint32_t replica_id() const;   // from 0, among all of the job
   // Those whose collectives and gradients meet: in `sync` all, in `async` those of this process.
   uint32_t num_replicas_in_sync() const;
