@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bench_job.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "rpc/errors.h"
 
 namespace weir::bench {
 namespace {
@@ -12,11 +15,17 @@ constexpr absl::Duration kTimeout = absl::Minutes(1);
 absl::StatusOr<std::unique_ptr<BenchJob>> BenchJob::Create(const std::string& coordinator,
                                                            const std::string& name,
                                                            uint64_t elements, uint64_t variables) {
-  std::unique_ptr<BenchJob> bench(new BenchJob(elements, variables));
   JoinOptions options;
   options.coordinator = coordinator;
   options.name = name;
-  WEIR_ASSIGN_OR_RETURN(bench->job_, JoinJob(options));
+  WEIR_ASSIGN_OR_RETURN(Job job, JoinJob(options));
+  return Create(std::move(job), elements, variables);
+}
+
+absl::StatusOr<std::unique_ptr<BenchJob>> BenchJob::Create(Job job, uint64_t elements,
+                                                           uint64_t variables) {
+  std::unique_ptr<BenchJob> bench(new BenchJob(elements, variables));
+  bench->job_ = std::move(job);
   WEIR_RETURN_IF_ERROR(bench->SetUp());
   return bench;
 }
@@ -46,17 +55,26 @@ absl::Status BenchJob::SetUp() {
   OptimizerGroup& group = declaration.groups.emplace_back();
   group.name = "sgd";
   group.learning_rate.base = 1e-3;
-  JobSession& session = *job_.session;
-  WEIR_RETURN_IF_ERROR(session.Declare(declaration));
-  WEIR_ASSIGN_OR_RETURN(const JobInfo info, session.WaitUntilReady(kTimeout));
+  WEIR_RETURN_IF_ERROR(job_.session->Declare(declaration));
+  absl::Status begun;
+  do {
+    WEIR_ASSIGN_OR_RETURN(const JobInfo info, job_.session->WaitUntilReady(kTimeout));
+    begun = Begin(info);
+  } while (absl::IsAborted(begun));
+  return begun;
+}
+
+absl::Status BenchJob::Begin(const JobInfo& info) {
   if (info.initialiser) {
     std::vector<PushItem> initial;
     for (const PullItem& item : pull_) {
       initial.push_back({.variable = item.variable, .data = item.data, .bytes = item.bytes});
     }
     WEIR_RETURN_IF_ERROR(job_.parameters->Assign(initial));
-    WEIR_RETURN_IF_ERROR(session.ReportInitialised());
-    WEIR_RETURN_IF_ERROR(session.WaitUntilReady(kTimeout).status());
+    WEIR_RETURN_IF_ERROR(job_.session->ReportInitialised());
+    WEIR_ASSIGN_OR_RETURN(const JobInfo ready, job_.session->WaitUntilReady(kTimeout));
+    // A rollback meanwhile has undone what was assigned.
+    if (ready.attempt != info.attempt) return StaleAttempt(info.attempt, ready.attempt);
   }
   return Pull();
 }

@@ -20,6 +20,9 @@ class BenchJob {
                                                           const std::string& name,
                                                           uint64_t elements,
                                                           uint64_t variables = 1);
+  // The same of a job that it has joined.
+  static absl::StatusOr<std::unique_ptr<BenchJob>> Create(Job job, uint64_t elements,
+                                                          uint64_t variables = 1);
   // Leaves, such that the servers free the job's memory.
   ~BenchJob();
 
@@ -31,6 +34,8 @@ class BenchJob {
   // `elements` over all variables together.
   BenchJob(uint64_t elements, uint64_t variables);
   absl::Status SetUp();
+  // Of an attempt. Errors: Aborted - rolled back.
+  absl::Status Begin(const JobInfo& info);
   PushOptions NextPush();
 
   std::vector<float> gradient_;
