@@ -19,6 +19,7 @@
 #include "cli/reports.h"
 #include "cli/unknown_word.h"
 #include "common/clock.h"
+#include "common/log_level_flag.h"
 #include "common/logging.h"
 #include "rpc/protocol.h"
 
@@ -133,8 +134,7 @@ void AddRun(CLI::App& app, Flags& flags, int& code) {
   run->add_option("--runs", options.runs_folder, "Folder of the runs' folders")
       ->capture_default_str();
   run->add_option("--summary", options.summary_file, "Write the summary as JSON to this file too");
-  run->add_option("--log-level", options.log_level, "trace, debug, info, warn or error")
-      ->capture_default_str();
+  weir::AddLogLevelFlag(*run, options.log_level);
   run->add_option("--state", flags.local.state_folder, "State folder of the local cluster")
       ->capture_default_str();
   run->callback([&] { code = RunJob(flags); });
@@ -153,7 +153,7 @@ void AddLocal(CLI::App& app, Flags& flags, int& code) {
     command->add_option("--servers", options.servers, "Number of servers")
         ->check(CLI::Range(1, 256))
         ->capture_default_str();
-    command->add_option("--log-level", options.log_level, "Of the daemons")->capture_default_str();
+    weir::AddLogLevelFlag(*command, options.log_level, "Of the daemons: ");
   };
   CLI::App* up = add("up", "Start it in the background, unless it runs");
   add_cluster_options(up);

@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/executor.h"
 #include "common/file_system.h"
+#include "common/log_level_flag.h"
 #include "common/logging.h"
 #include "common/random_id.h"
 #include "common/shutdown_signal.h"
@@ -138,9 +139,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--heartbeat-ms", flags.heartbeat_ms, "how often members say that they live")
       ->capture_default_str();
-  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+  AddLogLevelFlag(app, flags.log_level);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/allocator.h"
 #include "common/file_system.h"
+#include "common/log_level_flag.h"
 #include "common/logging.h"
 #include "common/notification.h"
 #include "common/random_id.h"
@@ -242,9 +243,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "on SIGTERM: how long the pushes in flight may take")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+  AddLogLevelFlag(app, flags.log_level);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "common/allocator.h"
+#include "common/log_level_flag.h"
 #include "common/logging.h"
 #include "rpc/channels.h"
 #include "worker/embedded/local_job.h"
@@ -149,7 +150,7 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--run-dir", flags.run_dir, "Where metrics and summary go; default runs/NAME");
   app.add_option("--data-dir", flags.data_dir,
                  "Where --local puts checkpoints; default the run dir");
-  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off");
+  AddLogLevelFlag(app, flags.log_level);
 }
 
 WorkerRunOptions RunOptions(const Flags& flags, const Signals& signals) {

@@ -207,6 +207,7 @@ TEST_F(LocalClusterTest, AnUnknownCommandOrFlagIsNamedWithTheOneThatIsMeant) {
   EXPECT_EQ(refused({"frobnicate"}), "weir: unknown command 'frobnicate'; `weir --help` lists all");
   // What is known but wrong is told as before.
   EXPECT_THAT(refused({"run"}), HasSubstr("job is required"));
+  EXPECT_THAT(refused({"local", "up", "--log-level", "loud"}), HasSubstr("loud not in {trace,"));
 }
 
 }  // namespace

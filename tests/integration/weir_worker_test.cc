@@ -129,6 +129,12 @@ TEST_F(WeirWorker, ABadJobFileEndsWith2AndSaysWhere) {
   EXPECT_EQ(Run({"--local", "--no-such-flag"}).code, 2);
 }
 
+TEST_F(WeirWorker, ALogLevelThatIsNoneEndsWith2AndSaysWhichThereAre) {
+  const Answer answer = Run({"--check", "--log-level", "loud"});
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_THAT(answer.output, HasSubstr("loud not in {trace,debug,info,warn,error,off}"));
+}
+
 TEST_F(WeirWorker, AnAddressThatIsNoneEndsWith2AndOneWhereNobodyAnswersWith6) {
   const Answer none = Run({"--coordinator", "foo"});
   EXPECT_EQ(none.code, 2);
