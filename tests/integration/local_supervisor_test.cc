@@ -62,8 +62,9 @@ class LockHolder {
 
 constexpr int kMayNot = 77;
 
-// What `command` says where no process outside has a number, as in a container; none: this machine
-// does not let us make such a place. Empty: it was killed before it said anything.
+// What `command` says where no process outside has a number, as in a container, and whether it sent
+// SIGTERM to its own process group; none: this machine does not let us make such a place. Empty: it
+// was killed before it said anything.
 std::optional<std::string> SaidInAContainer(const std::function<std::string()>& command) {
   int words[2];
   EXPECT_EQ(pipe(words), 0);
@@ -73,7 +74,13 @@ std::optional<std::string> SaidInAContainer(const std::function<std::string()>& 
     const pid_t inside = fork();
     if (inside == 0) {
       setsid();  // nobody else is in its process group
-      const std::string said = command();
+      sigset_t term;
+      sigemptyset(&term);
+      sigaddset(&term, SIGTERM);
+      sigprocmask(SIG_BLOCK, &term, nullptr);  // so that one that comes can be seen
+      std::string said = command();
+      sigpending(&term);
+      if (sigismember(&term, SIGTERM) != 0) said += "\nit signalled its own process group";
       (void)!write(words[1], said.data(), said.size());
       _exit(0);
     }
