@@ -11,6 +11,7 @@
 #include "client/routed_parameter_client.h"
 #include "client/transfer_engine.h"
 #include "common/clock.h"
+#include "common/host_name.h"
 #include "common/status_macros.h"
 #include "weir/job.h"
 
@@ -43,11 +44,6 @@ absl::StatusOr<v1::JobSpec> SpecOf(const JoinOptions& options) {
   spec.mutable_regime()->set_bounded_staleness(options.bounded_staleness);
   spec.mutable_regime()->set_sync_group_size(options.sync_group_size);
   return spec;
-}
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // weir-server: holds shards of variables for many jobs, as the coordinator tells it.
 #include <grpcpp/health_check_service_interface.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/allocator.h"
 #include "common/file_system.h"
+#include "common/host_name.h"
 #include "common/log_level_flag.h"
 #include "common/logging.h"
 #include "common/notification.h"
@@ -50,12 +50,6 @@ struct Flags {
   int drain_timeout_ms = 10'000;
   bool insecure_listen = false;
 };
-
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // Where others reach what listens on `address`.
 std::string Advertised(const Flags& flags, const std::string& address) {
