@@ -3,13 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "tests/support/process_cluster.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/training_cluster.h"
 
 namespace weir {
 namespace {
@@ -29,21 +25,15 @@ steps: 10000000
 checkpoint: {at_end: false}
 )";
 
-class PendulumTest : public testing::Test {
+class PendulumTest : public TrainingCluster {
  protected:
   void SetUp() override {
-    std::ofstream(folder_ / "job.yaml") << kJob;
-    ProcessCluster::Options options;
-    options.folder = folder_.path();
-    options.coordinator_flags = {"--lease-ms", "2000", "--heartbeat-ms", "100"};
-    WEIR_ASSERT_OK_AND_ASSIGN(cluster_, ProcessCluster::Start(options));
+    WriteJob(kJob);
+    StartCluster(1, absl::Seconds(2));
   }
 
   void StartLearner(const std::string& name) {
-    WEIR_ASSERT_OK(cluster_->StartProgram(
-        name, "pendulum",
-        {"--coordinator", cluster_->coordinator(), "--job", folder_ / "job.yaml", "--run-dir",
-         folder_ / "run", "--set", "model.options.replay=" + folder_.path()}));
+    StartTrainer(name, "pendulum", OnCluster(), {"model.options.replay=" + folder_.path()});
   }
   void StartActor(const std::string& name, int seed) {
     WEIR_ASSERT_OK(cluster_->StartProgram(
@@ -62,9 +52,6 @@ class PendulumTest : public testing::Test {
   void AwaitSteps(const std::string& learner) {
     WEIR_ASSERT_OK(cluster_->WaitForLine(learner, "samples/s", kLong));
   }
-
-  TempFolder folder_;
-  std::unique_ptr<ProcessCluster> cluster_;
 };
 
 TEST_F(PendulumTest, LearnsThoughAnActorAndOneOfTwoLearnersDie) {
@@ -86,12 +73,8 @@ TEST_F(PendulumTest, LearnsThoughAnActorAndOneOfTwoLearnersDie) {
       },
       kLong))
       << cluster_->Output("one") << cluster_->Output("a");
-  WEIR_ASSERT_OK(cluster_->StartProgram(
-      "stop", "weir", {"stop", "pendulum", "--coordinator", cluster_->coordinator()}));
-  for (const char* name : {"stop", "a", "one"}) {
-    WEIR_ASSERT_OK_AND_ASSIGN(const ExitState ended, cluster_->WaitForExit(name, kLong));
-    EXPECT_TRUE(ended.ok()) << name << ": " << ended.ToString() << "\n" << cluster_->Output(name);
-  }
+  Stop("pendulum");
+  for (const char* name : {"a", "one"}) AwaitSuccess(name, kLong);
 }
 
 }  // namespace

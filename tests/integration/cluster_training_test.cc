@@ -4,17 +4,14 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/idx_files.h"
 #include "tests/support/live_servers.h"
-#include "tests/support/process_cluster.h"
 #include "tests/support/program.h"
 #include "tests/support/relative_distance.h"
 #include "tests/support/saved_checkpoint.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/training_cluster.h"
 
 namespace weir {
 namespace {
@@ -48,55 +45,33 @@ Settings With(Settings settings, const std::string& one_more) {
   return settings;
 }
 
-class ClusterTraining : public testing::Test {
+class ClusterTraining : public TrainingCluster {
  protected:
   static void SetUpTestSuite() { UseOneThread(); }
 
   void SetUp() override {
     WriteIdxFiles(folder_.path(), 200, 40);
-    std::ofstream(folder_ / "job.yaml") << kJob;
+    WriteJob(kJob);
   }
 
-  void StartCluster(absl::Duration lease = absl::Seconds(10)) {
-    ProcessCluster::Options options;
-    options.servers = 2;
-    options.folder = folder_.path();
-    options.coordinator_flags = {"--lease-ms", absl::StrCat(absl::ToInt64Milliseconds(lease)),
-                                 "--heartbeat-ms", "100"};
-    WEIR_ASSERT_OK_AND_ASSIGN(cluster_, ProcessCluster::Start(options));
-  }
-
-  void StartWorker(const std::string& name, Settings flags, const Settings& settings) {
-    flags.insert(flags.end(), {"--job", folder_ / "job.yaml", "--run-dir", folder_ / "run"});
-    for (const std::string& setting : settings) flags.insert(flags.end(), {"--set", setting});
-    WEIR_ASSERT_OK(cluster_->StartProgram(name, "weir-worker", flags));
-  }
-
-  void AwaitSuccess(const std::string& name) {
-    WEIR_ASSERT_OK_AND_ASSIGN(const ExitState ended, cluster_->WaitForExit(name, kLong));
-    ASSERT_TRUE(ended.ok()) << ended.ToString() << "\n" << cluster_->Output(name);
+  void StartWorker(const std::string& name, const Settings& settings) {
+    StartTrainer(name, "weir-worker", OnCluster(), settings);
   }
 
   // Trains a job to its end with so many workers; what it saved.
   absl::StatusOr<SavedCheckpoint> Train(const std::string& job, int workers, Settings settings) {
     settings.insert(settings.end(), {"name=" + job, absl::StrCat("workers=", workers)});
     for (int i = 0; i < workers; ++i) {
-      StartWorker(absl::StrCat("worker-", i), {"--coordinator", cluster_->coordinator()}, settings);
+      StartWorker(absl::StrCat("worker-", i), settings);
     }
     for (int i = 0; i < workers; ++i) AwaitSuccess(absl::StrCat("worker-", i));
     return ReadSavedCheckpoint(folder_ / "coordinator", job);
   }
 
   absl::StatusOr<SavedCheckpoint> TrainLocally(const Settings& settings) {
-    StartWorker("local", {"--local", "--data-dir", folder_ / "local"}, settings);
+    StartTrainer("local", "weir-worker", {"--local", "--data-dir", folder_ / "local"}, settings);
     AwaitSuccess("local");
     return ReadSavedCheckpoint(folder_ / "local", "tiny");
-  }
-
-  void Stop(const std::string& job) {
-    WEIR_ASSERT_OK(cluster_->StartProgram("stop", "weir",
-                                          {"stop", job, "--coordinator", cluster_->coordinator()}));
-    AwaitSuccess("stop");
   }
 
   // What a stopped job has saved, of steps that are whole epochs. Returns their number.
@@ -114,9 +89,6 @@ class ClusterTraining : public testing::Test {
     }
     return steps;
   }
-
-  TempFolder folder_;
-  std::unique_ptr<ProcessCluster> cluster_;
 };
 
 // Servers that hold a part of a checkpoint.
@@ -125,7 +97,7 @@ int Holders(const SavedCheckpoint& saved) {
 }
 
 TEST_F(ClusterTraining, OneWorkerOnServersEqualsALocalJobBitForBitWithMomentum) {
-  StartCluster();
+  StartCluster(2);
   WEIR_ASSERT_OK_AND_ASSIGN(const auto local, TrainLocally({}));
   WEIR_ASSERT_OK_AND_ASSIGN(const auto remote, Train("remote", 1, {}));
   EXPECT_EQ(Difference(remote, local), "");
@@ -135,7 +107,7 @@ TEST_F(ClusterTraining, OneWorkerOnServersEqualsALocalJobBitForBitWithMomentum) 
 }
 
 TEST_F(ClusterTraining, OneWorkerOnServersEqualsALocalJobBitForBitWithAdamAndACosine) {
-  StartCluster();
+  StartCluster(2);
   const Settings settings = {kAdamWithACosineAfterAWarmUp};
   WEIR_ASSERT_OK_AND_ASSIGN(const auto local, TrainLocally(settings));
   WEIR_ASSERT_OK_AND_ASSIGN(const auto remote, Train("remote", 1, settings));
@@ -144,7 +116,7 @@ TEST_F(ClusterTraining, OneWorkerOnServersEqualsALocalJobBitForBitWithAdamAndACo
 }
 
 TEST_F(ClusterTraining, TwoWorkersInSyncEqualOneProcessWithTwiceTheBatch) {
-  StartCluster();
+  StartCluster(2);
   WEIR_ASSERT_OK_AND_ASSIGN(const auto alone, TrainLocally({"data.batch.per_replica=16"}));
   WEIR_ASSERT_OK_AND_ASSIGN(const auto both, Train("both", 2, {"data.batch.per_replica=8"}));
   EXPECT_LE(RelativeDistance(both.Weights(), alone.Weights()), kEqual);
@@ -154,7 +126,7 @@ TEST_F(ClusterTraining, TwoWorkersInSyncEqualOneProcessWithTwiceTheBatch) {
 
 // Of 15 one has 8 and one 7; of the 5 that end an epoch 3 and 2.
 TEST_F(ClusterTraining, TwoWorkersInSyncEqualOneProcessAlsoWithUnequalBatches) {
-  StartCluster();
+  StartCluster(2);
   const Settings settings = {"data.batch.global=15"};
   WEIR_ASSERT_OK_AND_ASSIGN(const auto alone, TrainLocally(settings));
   WEIR_ASSERT_OK_AND_ASSIGN(const auto both, Train("both", 2, settings));
@@ -164,7 +136,7 @@ TEST_F(ClusterTraining, TwoWorkersInSyncEqualOneProcessAlsoWithUnequalBatches) {
 
 // Three, because the sum of two is the same in both orders.
 TEST_F(ClusterTraining, TwoDeterministicRunsAreEqualBitForBit) {
-  StartCluster();
+  StartCluster(2);
   const Settings settings = {"deterministic=true", "data.batch.global=48", "epochs=6"};
   WEIR_ASSERT_OK_AND_ASSIGN(const auto first, Train("first", 3, settings));
   WEIR_ASSERT_OK_AND_ASSIGN(const auto second, Train("second", 3, settings));
@@ -173,7 +145,7 @@ TEST_F(ClusterTraining, TwoDeterministicRunsAreEqualBitForBit) {
 }
 
 TEST_F(ClusterTraining, OneWorkerInAsyncEqualsOneInSyncBitForBit) {
-  StartCluster();
+  StartCluster(2);
   WEIR_ASSERT_OK_AND_ASSIGN(const auto sync, Train("sync", 1, {}));
   WEIR_ASSERT_OK_AND_ASSIGN(const auto async, Train("async", 1, {"regime=async"}));
   EXPECT_EQ(Difference(async, sync), "");
@@ -190,7 +162,7 @@ SavedCheckpoint BeforeTheLastState(SavedCheckpoint saved) {
 
 // Batch norm's statistics, in f32 and i64, are saved beside the parameters.
 TEST_F(ClusterTraining, ACheckpointOfTwoServersIsRestoredBitForBitOnThreeAndOnOne) {
-  StartCluster(absl::Seconds(1));
+  StartCluster(2, absl::Seconds(1));
   const Settings settings = {"model={builtin: resnet, options: {depth: 8, width: 4}}",
                              kAdamWithACosineAfterAWarmUp, "steps=20"};
   WEIR_ASSERT_OK_AND_ASSIGN(const auto two, Train("job", 1, settings));
@@ -213,7 +185,7 @@ TEST_F(ClusterTraining, ACheckpointOfTwoServersIsRestoredBitForBitOnThreeAndOnOn
 }
 
 TEST_F(ClusterTraining, AJobThatGoesOnOnOtherServersEqualsOneThatWasNotInterrupted) {
-  StartCluster();
+  StartCluster(2);
   const Settings settings = {kAdamWithACosineAfterAWarmUp, "deterministic=true"};
   WEIR_ASSERT_OK_AND_ASSIGN(const auto whole, Train("whole", 2, settings));
   WEIR_ASSERT_OK_AND_ASSIGN(const auto half, Train("job", 2, With(settings, "steps=20")));
@@ -228,13 +200,13 @@ TEST_F(ClusterTraining, AJobThatGoesOnOnOtherServersEqualsOneThatWasNotInterrupt
 
 // Every example of a step counts once: the old member's share is what the new one does not take.
 TEST_F(ClusterTraining, AWorkerThatJoinsLaterDoesNotChangeWhatIsTrained) {
-  StartCluster();
+  StartCluster(2);
   const Settings settings = {"data.batch.global=200", "log_every=1"};
   Settings endless = With(With(settings, "workers=2"), "epochs=100000");
   endless.push_back("min_workers=1");
-  StartWorker("a", {"--coordinator", cluster_->coordinator()}, endless);
+  StartWorker("a", endless);
   WEIR_ASSERT_OK(cluster_->WaitForLine("a", "samples/s", kLong));
-  StartWorker("b", {"--coordinator", cluster_->coordinator()}, endless);
+  StartWorker("b", endless);
   WEIR_ASSERT_OK(cluster_->WaitForLine("b", "samples/s", kLong));
   Stop("tiny");
   for (const char* worker : {"a", "b"}) AwaitSuccess(worker);
@@ -243,11 +215,11 @@ TEST_F(ClusterTraining, AWorkerThatJoinsLaterDoesNotChangeWhatIsTrained) {
 
 // What both have trained when they are stopped is what one process trains in so many steps.
 TEST_F(ClusterTraining, AStopEndsBothWorkersBeforeTheSameStepWithACheckpoint) {
-  StartCluster();
+  StartCluster(2);
   const Settings settings = {"data.batch.global=200", "log_every=1"};
   const Settings endless = With(With(settings, "workers=2"), "epochs=100000");
   for (const char* worker : {"a", "b"}) {
-    StartWorker(worker, {"--coordinator", cluster_->coordinator()}, endless);
+    StartWorker(worker, endless);
   }
   for (const char* worker : {"a", "b"}) {
     WEIR_ASSERT_OK(cluster_->WaitForLine(worker, "samples/s", kLong));

@@ -3,23 +3,17 @@
 // over replicas train the same wherever the replicas are.
 #include <gmock/gmock.h>
 
-#include <fstream>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/support/idx_files.h"
-#include "tests/support/process_cluster.h"
 #include "tests/support/relative_distance.h"
 #include "tests/support/saved_checkpoint.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/training_cluster.h"
 
 namespace weir {
 namespace {
 
 using ::testing::Each;
-
-constexpr absl::Duration kLong = absl::Minutes(2);
 
 // 24 steps: the discriminator's 20, the generator's 4.
 constexpr char kJob[] = R"(name: gan
@@ -35,27 +29,19 @@ deterministic: true
 constexpr uint64_t kDiscriminatorSteps = 20;
 constexpr uint64_t kGeneratorSteps = 4;
 
-class Gan : public testing::Test {
+class Gan : public TrainingCluster {
  protected:
   void SetUp() override {
     WriteIdxFiles(folder_.path(), 128, 32);
-    std::ofstream(folder_ / "job.yaml") << kJob;
-    ProcessCluster::Options options;
-    options.servers = 2;
-    options.folder = folder_.path();
-    WEIR_ASSERT_OK_AND_ASSIGN(cluster_, ProcessCluster::Start(options));
+    WriteJob(kJob);
+    StartCluster(2);
   }
 
-  void Start(const std::string& name, std::vector<std::string> flags, int replicas, int workers) {
-    flags.insert(flags.end(), {"--job", folder_ / "job.yaml", "--run-dir", folder_ / name, "--set",
-                               absl::StrCat("replicas_per_worker=", replicas), "--set",
-                               absl::StrCat("workers=", workers)});
-    WEIR_ASSERT_OK(cluster_->StartProgram(name, "gan", flags));
-  }
-
-  void AwaitSuccess(const std::string& name) {
-    WEIR_ASSERT_OK_AND_ASSIGN(const ExitState ended, cluster_->WaitForExit(name, kLong));
-    ASSERT_TRUE(ended.ok()) << ended.ToString() << "\n" << cluster_->Output(name);
+  void Start(const std::string& name, const std::vector<std::string>& flags, int replicas,
+             int workers) {
+    StartTrainer(
+        name, "gan", flags,
+        {absl::StrCat("replicas_per_worker=", replicas), absl::StrCat("workers=", workers)});
   }
 
   absl::StatusOr<SavedCheckpoint> TrainLocally(const std::string& name, int replicas) {
@@ -65,15 +51,10 @@ class Gan : public testing::Test {
   }
 
   absl::StatusOr<SavedCheckpoint> TrainOnTwoWorkers(int replicas) {
-    for (const char* name : {"a", "b"}) {
-      Start(name, {"--coordinator", cluster_->coordinator()}, replicas, 2);
-    }
+    for (const char* name : {"a", "b"}) Start(name, OnCluster(), replicas, 2);
     for (const char* name : {"a", "b"}) AwaitSuccess(name);
     return ReadSavedCheckpoint(folder_ / "coordinator", "gan");
   }
-
-  TempFolder folder_;
-  std::unique_ptr<ProcessCluster> cluster_;
 };
 
 // 18 examples: parts of 5, 5, 4 and 4.

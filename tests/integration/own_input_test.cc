@@ -9,10 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "tests/support/process_cluster.h"
 #include "tests/support/saved_checkpoint.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/training_cluster.h"
 
 namespace weir {
 namespace {
@@ -29,22 +27,17 @@ workers: 2
 regime: sync
 )";
 
-class OwnInput : public testing::Test {
+class OwnInput : public TrainingCluster {
  protected:
   void SetUp() override {
-    std::ofstream(folder_ / "job.yaml") << kJob;
-    ProcessCluster::Options options;
-    options.folder = folder_.path();
-    options.coordinator_flags = {"--lease-ms", "3000", "--heartbeat-ms", "100"};
-    WEIR_ASSERT_OK_AND_ASSIGN(cluster_, ProcessCluster::Start(options));
+    WriteJob(kJob);
+    StartCluster(1, absl::Seconds(3));
   }
 
   void StartWorker(const std::string& name, const std::vector<std::string>& settings, int rank) {
-    std::vector<std::string> flags = {
-        "--coordinator", cluster_->coordinator(), "--job",  folder_ / "job.yaml",
-        "--run-dir",     folder_ / "run",         "--rank", absl::StrCat(rank)};
-    for (const std::string& setting : settings) flags.insert(flags.end(), {"--set", setting});
-    WEIR_ASSERT_OK(cluster_->StartProgram(name, "input-probe", flags));
+    std::vector<std::string> flags = OnCluster();
+    flags.insert(flags.end(), {"--rank", absl::StrCat(rank)});
+    StartTrainer(name, "input-probe", flags, settings);
   }
 
   int ExitOf(const std::string& name) {
@@ -67,9 +60,6 @@ class OwnInput : public testing::Test {
     std::ifstream file(folder_ / "run/summary.json");
     return nlohmann::json::parse(file);
   }
-
-  TempFolder folder_;
-  std::unique_ptr<ProcessCluster> cluster_;
 };
 
 // The numbers from 0 to 63 once: the means of 8 of them at a time sum up to 64 * 63 / 2 / 8 = 252,
@@ -128,10 +118,8 @@ TEST_F(OwnInput, ACallableThatBlocksIsToldToStop) {
   for (int step = 0; step < 5; ++step) {
     WEIR_ASSERT_OK(cluster_->WaitForLine("blocks", "samples/s", kLong));
   }
-  WEIR_ASSERT_OK(cluster_->StartProgram(
-      "stop", "weir", {"stop", "probe", "--coordinator", cluster_->coordinator()}));
+  Stop("probe");
   EXPECT_EQ(ExitOf("blocks"), 0);
-  EXPECT_EQ(ExitOf("stop"), 0);
   StartWorker("again",
               {"name=again", "model.options.input=blocks", "steps=40", "workers=1", "log_every=1"},
               0);

@@ -3,16 +3,13 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
-#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/support/idx_files.h"
 #include "tests/support/live_servers.h"
-#include "tests/support/process_cluster.h"
 #include "tests/support/saved_checkpoint.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/training_cluster.h"
 
 namespace weir {
 namespace {
@@ -44,29 +41,16 @@ float ValueOf(const SavedCheckpoint& saved, const std::string& variable) {
   return value;
 }
 
-class WorkerReplicas : public testing::Test {
+class WorkerReplicas : public TrainingCluster {
  protected:
   void SetUp() override {
     WriteIdxFiles(folder_.path(), 64, 8);
-    std::ofstream(folder_ / "job.yaml") << kJob;
-    ProcessCluster::Options options;
-    options.servers = 2;
-    options.folder = folder_.path();
-    options.coordinator_flags = {"--lease-ms", "3000", "--heartbeat-ms", "100"};
-    WEIR_ASSERT_OK_AND_ASSIGN(cluster_, ProcessCluster::Start(options));
+    WriteJob(kJob);
+    StartCluster(2, absl::Seconds(3));
   }
 
   void StartWorker(const std::string& name, const std::vector<std::string>& settings) {
-    std::vector<std::string> flags = {"--coordinator", cluster_->coordinator(),
-                                      "--job",         folder_ / "job.yaml",
-                                      "--run-dir",     folder_ / "run"};
-    for (const std::string& setting : settings) flags.insert(flags.end(), {"--set", setting});
-    WEIR_ASSERT_OK(cluster_->StartProgram(name, "probe-replica", flags));
-  }
-
-  void AwaitSuccess(const std::string& name) {
-    WEIR_ASSERT_OK_AND_ASSIGN(const ExitState ended, cluster_->WaitForExit(name, kLong));
-    ASSERT_TRUE(ended.ok()) << ended.ToString() << "\n" << cluster_->Output(name);
+    StartTrainer(name, "probe-replica", OnCluster(), settings);
   }
 
   // The first step of a worker that trains.
@@ -91,9 +75,6 @@ class WorkerReplicas : public testing::Test {
   absl::StatusOr<SavedCheckpoint> TrainedWithLamb(const std::string& job,
                                                   std::vector<std::string> settings);
   void TrainWhileOneDiesAndOneComes(const std::string& step);
-
-  TempFolder folder_;
-  std::unique_ptr<ProcessCluster> cluster_;
 };
 
 class UnequallyOften : public WorkerReplicas, public testing::WithParamInterface<std::string> {
@@ -123,9 +104,8 @@ TEST_P(UnequallyOften, AJoinerTakesUpEachGroupWhereItStands) {
   StartWorker("b", settings);
   EXPECT_GT(AwaitFirstStep("b"), 0u);
   WEIR_ASSERT_OK(cluster_->WaitForLine("b", "samples/s", kLong));
-  WEIR_ASSERT_OK(cluster_->StartProgram(
-      "stop", "weir", {"stop", "probe", "--coordinator", cluster_->coordinator()}));
-  for (const char* name : {"stop", "a", "b"}) AwaitSuccess(name);
+  Stop("probe");
+  for (const char* name : {"a", "b"}) AwaitSuccess(name);
   ExpectCounted();
 }
 
@@ -227,9 +207,8 @@ void WorkerReplicas::TrainWhileOneDiesAndOneComes(const std::string& step) {
   StartWorker("c", settings);
   WEIR_ASSERT_OK(cluster_->WaitForLine("c", "samples/s", kLong));
   AwaitAnotherStep("b");
-  WEIR_ASSERT_OK(cluster_->StartProgram(
-      "stop", "weir", {"stop", "probe", "--coordinator", cluster_->coordinator()}));
-  for (const char* name : {"stop", "b", "c"}) AwaitSuccess(name);
+  Stop("probe");
+  for (const char* name : {"b", "c"}) AwaitSuccess(name);
 }
 
 TEST_F(WorkerReplicas, OneThatDiesIsLeftOutAndOneThatComesIsTakenIn) {
