@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -56,10 +55,7 @@ class OwnInput : public TrainingCluster {
     return value;
   }
 
-  nlohmann::json Summary() const {
-    std::ifstream file(folder_ / "run/summary.json");
-    return nlohmann::json::parse(file);
-  }
+  nlohmann::json Summary() const { return nlohmann::json::parse(folder_.Read("run/summary.json")); }
 };
 
 // The numbers from 0 to 63 once: the means of 8 of them at a time sum up to 64 * 63 / 2 / 8 = 252,

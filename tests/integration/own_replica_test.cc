@@ -4,7 +4,6 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/support/idx_files.h"
 #include "tests/support/program.h"
@@ -48,13 +47,7 @@ class OwnReplica : public testing::Test {
     return AnswerOf(*StartProgram(program, arguments), kLong);
   }
 
-  nlohmann::json Summary() const { return nlohmann::json::parse(Read("run/summary.json")); }
-
-  std::string Read(const std::string& name) const {
-    std::stringstream text;
-    text << std::ifstream(folder_ / name).rdbuf();
-    return text.str();
-  }
+  nlohmann::json Summary() const { return nlohmann::json::parse(folder_.Read("run/summary.json")); }
 
   TempFolder folder_;
 };
@@ -65,9 +58,9 @@ TEST_F(OwnReplica, TrainsItsOwnModelInItsOwnLoop) {
   EXPECT_EQ(Summary()["steps"], 144);
   EXPECT_GE(Summary()["test_accuracy"], 0.9);
   // Only the step that the loop logs is shown.
-  EXPECT_THAT(Read("run/metrics.jsonl"),
+  EXPECT_THAT(folder_.Read("run/metrics.jsonl"),
               AllOf(HasSubstr("\"loss\":"), Not(HasSubstr("\"reconstruction\":"))));
-  EXPECT_THAT(Read("run/job.yaml"), HasSubstr("model: {replica: \"own-replica\""));
+  EXPECT_THAT(folder_.Read("run/job.yaml"), HasSubstr("model: {replica: \"own-replica\""));
 }
 
 TEST_F(OwnReplica, HasTheFlagsOfWeirWorker) {

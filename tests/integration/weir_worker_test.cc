@@ -58,12 +58,6 @@ class WeirWorker : public testing::Test {
 
   Answer Run(const std::vector<std::string>& flags) { return AnswerOf(*Start(flags), kLong); }
 
-  std::string Read(const std::string& name) const {
-    std::stringstream text;
-    text << std::ifstream(folder_ / name).rdbuf();
-    return text.str();
-  }
-
   bool HasManifest() const {
     std::error_code none;
     for (const auto& file :
@@ -80,25 +74,25 @@ TEST_F(WeirWorker, ALocalJobTrainsAndLeavesItsSummaryAndMetrics) {
   const Answer answer = Run({"--local"});
   EXPECT_EQ(answer.code, 0) << answer.output;
   EXPECT_THAT(answer.output, HasSubstr("samples/s"));
-  const auto summary = nlohmann::json::parse(Read("run/summary.json"));
+  const auto summary = nlohmann::json::parse(folder_.Read("run/summary.json"));
   EXPECT_GE(summary["test_accuracy"], 0.9);
   EXPECT_EQ(summary["steps"], 48);
   EXPECT_EQ(summary["regime"], "sync");
-  EXPECT_THAT(Read("run/metrics.jsonl"),
+  EXPECT_THAT(folder_.Read("run/metrics.jsonl"),
               AllOf(HasSubstr("\"loss\":"), HasSubstr("\"test_accuracy\":")));
-  EXPECT_THAT(Read("run/job.yaml"), HasSubstr("name: tiny"));
+  EXPECT_THAT(folder_.Read("run/job.yaml"), HasSubstr("name: tiny"));
 }
 
 TEST_F(WeirWorker, TwoRunsOfAJobAreEqual) {
   EXPECT_EQ(Run({"--local"}).code, 0);
-  const auto first = nlohmann::json::parse(Read("run/summary.json"));
+  const auto first = nlohmann::json::parse(folder_.Read("run/summary.json"));
   const Answer refused = Run({"--local"});
   EXPECT_EQ(refused.code, 3);
   EXPECT_THAT(refused.output, HasSubstr("job 'tiny' has finished, and left no checkpoint; say "
                                         "replace: true to begin anew"));
-  EXPECT_EQ(nlohmann::json::parse(Read("run/summary.json")), first) << "it is left alone";
+  EXPECT_EQ(nlohmann::json::parse(folder_.Read("run/summary.json")), first) << "it is left alone";
   EXPECT_EQ(Run({"--local", "--set", "replace=true"}).code, 0);
-  const auto second = nlohmann::json::parse(Read("run/summary.json"));
+  const auto second = nlohmann::json::parse(folder_.Read("run/summary.json"));
   EXPECT_EQ(first["test_loss"], second["test_loss"]);
   EXPECT_EQ(first["train_loss"], second["train_loss"]);
 }
@@ -202,11 +196,11 @@ TEST_F(WeirWorker, AKilledLocalJobThatGoesOnKeepsTheCurveOfItsFirstLife) {
   ASSERT_TRUE(Eventually([&] { return HasManifest(); }, kLong));
   killed->Signal(SIGKILL);
   ASSERT_TRUE(killed->WaitFor(Clock::Real(), kLong));
-  const std::string curve = Read("run/metrics.jsonl");
+  const std::string curve = folder_.Read("run/metrics.jsonl");
   const auto again = Start(flags);
   ASSERT_TRUE(WaitForLine(*again, "resumes from 0000000", kLong));
   ASSERT_TRUE(WaitForLine(*again, "samples/s", kLong));
-  EXPECT_THAT(Read("run/metrics.jsonl"), StartsWith(curve));
+  EXPECT_THAT(folder_.Read("run/metrics.jsonl"), StartsWith(curve));
 }
 
 TEST_F(WeirWorker, ASignalEndsTrainingWithItsNumber) {

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 namespace weir {
@@ -23,6 +25,12 @@ class TempFolder {
 
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  // What a file in it has; empty where there is none.
+  std::string Read(const std::string& name) const {
+    std::stringstream text;
+    text << std::ifstream(*this / name).rdbuf();
+    return text.str();
+  }
 
  private:
   std::string path_;
