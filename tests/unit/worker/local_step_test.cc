@@ -6,13 +6,13 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
 
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
 
 #include "tests/support/lamb.h"
 #include "tests/support/status_matchers.h"
+#include "tests/unit/worker/sine_images.h"
 #include "weir/replicator.h"
 #include "worker/torch_runner.h"
 
@@ -71,17 +71,6 @@ absl::StatusOr<std::unique_ptr<ReplicaRunner>> Create(const Settings& settings,
   return CreateTorchRunner(models, options);
 }
 
-ImageBatch Images(uint64_t examples) {
-  ImageBatch batch;
-  batch.examples = examples;
-  batch.height = batch.width = 4;
-  for (uint64_t i = 0; i < examples * 16; ++i) {
-    batch.images.push_back(std::sin(static_cast<float>(i * i % 101)));
-  }
-  for (uint64_t i = 0; i < examples; ++i) batch.labels.push_back(static_cast<int64_t>(i % 2));
-  return batch;
-}
-
 // What would be pushed: by variable, whether there is a value.
 class Values final : public GroupUpdates {
  public:
@@ -116,7 +105,7 @@ TEST(ALocalOptimizer, PushesWeightsAndWhatItKeeps) {
   EXPECT_EQ(declaration.variables[2].name, "lamb/state/net/bias/mean");
   for (const VariableSpec& variable : declaration.variables) EXPECT_EQ(variable.group, 1u);
   Values values;
-  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {Images(6)}, values));
+  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {SineImages(6)}, values));
   EXPECT_THAT(values.pushed, ElementsAre(0, 1, 2, 3, 4, 5, 6));
 }
 
@@ -125,11 +114,11 @@ TEST(ALocalOptimizer, DoesNotStepAgainInAStepThatIsRepeated) {
   Values values;
   const auto weights = [&] { return WeightsOf(*runner); };
   const std::vector<float> first = weights();
-  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {Images(6)}, values));
+  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {SineImages(6)}, values));
   const std::vector<float> stepped = weights();
   EXPECT_NE(stepped, first);
   values.made = true;
-  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {Images(6)}, values));
+  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {SineImages(6)}, values));
   EXPECT_EQ(weights(), stepped);
 }
 
@@ -141,16 +130,16 @@ TEST(ALocalOptimizer, TakesUpWhatHasLanded) {
     first.emplace_back(static_cast<const char*>(item.data), item.bytes);
   }
   Values values;
-  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {Images(6)}, values));
+  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {SineImages(6)}, values));
   const std::vector<float> stepped = WeightsOf(*runner);
   const std::vector<PullItem> storage = runner->Storage();
   for (const PullItem& item : storage) {
     std::memcpy(item.data, first[item.variable].data(), item.bytes);
   }
   runner->Land(storage);
-  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {Images(6)}, values));
+  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {SineImages(6)}, values));
   EXPECT_EQ(WeightsOf(*runner), stepped);
-  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {Images(6)}, values));
+  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {SineImages(6)}, values));
   EXPECT_NE(WeightsOf(*runner), stepped);
 }
 
@@ -200,11 +189,11 @@ TEST(ALocalOptimizer, OfANewcomerTakesItsValuesFromOneWhoIsNotNew) {
   place.first_replica = 2;
   place.newcomer = true;
   place.others = &others;
-  WEIR_ASSERT_OK(runner->Train(place, {Images(3), Images(3)}, updates));
+  WEIR_ASSERT_OK(runner->Train(place, {SineImages(3), SineImages(3)}, updates));
   EXPECT_EQ(others.broadcasts, 2);  // one of f32, one of f64
   EXPECT_EQ(WeightsOf(*runner), std::vector<float>(32, 0.5f));
   place.newcomer = false;
-  WEIR_ASSERT_OK(runner->Train(place, {Images(3), Images(3)}, updates));
+  WEIR_ASSERT_OK(runner->Train(place, {SineImages(3), SineImages(3)}, updates));
   EXPECT_EQ(others.broadcasts, 2);
 }
 
@@ -237,7 +226,7 @@ TEST(ALocalOptimizer, DoesNotStepOnAGradientThatIsNotFinite) {
   settings.poison = std::numeric_limits<float>::infinity();
   WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create(settings, /*replicas=*/2));
   Values values;
-  EXPECT_THAT(runner->Train(ReplicaStep(), {Images(3), Images(3)}, values),
+  EXPECT_THAT(runner->Train(ReplicaStep(), {SineImages(3), SineImages(3)}, values),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("'net/bias'")));
   EXPECT_THAT(values.pushed, ElementsAre());
 }
@@ -251,7 +240,7 @@ TEST(ALocalOptimizer, GivesTheOneThatIsStepped) {
   const auto first_weight = [&] { return *static_cast<const float*>(runner->Storage()[0].data); };
   const float before = first_weight();
   Values values;
-  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {Images(6)}, values));
+  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {SineImages(6)}, values));
   EXPECT_EQ(first_weight(), before);
 }
 

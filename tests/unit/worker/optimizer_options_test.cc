@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
+#include "tests/unit/worker/sine_images.h"
 #include "weir/replicator.h"
 #include "worker/torch_runner.h"
 
@@ -89,17 +90,6 @@ v1::Optimizer FromJob(const std::vector<std::string>& no_decay = {}) {
   return optimizer;
 }
 
-ImageBatch Images() {
-  ImageBatch batch;
-  batch.examples = 6;
-  batch.height = batch.width = 4;
-  for (uint64_t i = 0; i < batch.examples * 16; ++i) {
-    batch.images.push_back(std::sin(static_cast<float>(i * i % 101)));
-  }
-  batch.labels.resize(batch.examples);
-  return batch;
-}
-
 // Notes what comes, and updates nothing.
 class Pushes final : public GroupUpdates {
  public:
@@ -122,7 +112,7 @@ double NormOfAPush(const Settings& settings, const GradientClip& clip) {
   const auto runner = Create(settings, AllAlike(clip));
   EXPECT_THAT(runner, IsOk());
   Pushes pushes;
-  WEIR_EXPECT_OK((*runner)->Train(ReplicaStep(), {Images()}, pushes));
+  WEIR_EXPECT_OK((*runner)->Train(ReplicaStep(), {SineImages(6)}, pushes));
   return std::sqrt(pushes.squares);
 }
 
@@ -151,7 +141,7 @@ TEST(OptimizerOptions, ThatDoNotDecayAreAGroupOfTheirOwn) {
   EXPECT_EQ(groups["m/bn.bias"], 2u);
 
   Pushes pushes;
-  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {Images()}, pushes));
+  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {SineImages(6)}, pushes));
   EXPECT_THAT(pushes.variables[1], ElementsAre(0));
   EXPECT_THAT(pushes.variables[2], ElementsAre(1, 2, 3));
 }

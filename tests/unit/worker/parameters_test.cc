@@ -10,10 +10,10 @@
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "tests/support/status_matchers.h"
+#include "tests/unit/worker/sine_images.h"
 #include "weir/replicator.h"
 #include "worker/torch_runner.h"
 
@@ -102,17 +102,6 @@ class Descent final : public GroupUpdates {
   const Declaration& declaration_;
 };
 
-ImageBatch Images(uint64_t examples) {
-  ImageBatch batch;
-  batch.examples = examples;
-  batch.height = batch.width = 4;
-  for (uint64_t i = 0; i < examples * 16; ++i) {
-    batch.images.push_back(std::sin(static_cast<float>(i * i % 101)));
-  }
-  batch.labels.resize(examples);
-  return batch;
-}
-
 // What LibTorch alone makes of the model in five steps.
 std::vector<torch::Tensor> TrainedByLibTorch(const Model& model, ImageBatch batch) {
   torch::manual_seed(7);
@@ -149,7 +138,7 @@ void TrainAlike(ReplicaRunner& runner, const ImageBatch& images, Descent& descen
 
 // The variables hold what LibTorch alone trains, for one replica and for two.
 void ExpectAsInLibTorch(const Model& model) {
-  const ImageBatch images = Images(6);
+  const ImageBatch images = SineImages(6);
   const std::vector<torch::Tensor> expected = TrainedByLibTorch(model, images);
   for (const uint32_t replicas : {1u, 2u}) {
     WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create(model, replicas));
@@ -240,7 +229,7 @@ TEST(Parameters, ThatNoLossReachesAreAbsentFromThePush) {
   ExpectAsInLibTorch(model);
   WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create(model, 2));
   Descent descent(runner->declaration());
-  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {Images(3), Images(3)}, descent));
+  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {SineImages(3), SineImages(3)}, descent));
   EXPECT_THAT(descent.absent, ElementsAre(false, false, true, true));
 }
 
@@ -317,7 +306,7 @@ TEST(Parameters, StayF32WhereStepsComputeInBf16) {
         computed = y.scalar_type();
         return y.to(torch::kFloat32).square().mean();
       }};
-  const ImageBatch images = Images(6);
+  const ImageBatch images = SineImages(6);
   std::vector<torch::Tensor> trained;
   for (const char* precision : {"f32", "bf16"}) {
     WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create(model, 1, precision));
