@@ -103,7 +103,8 @@ TEST_F(RunTest, ARunsOwnClusterCanBeAskedAfterItsEndAndTheEndSaysHow) {
   const Answer run = Run({"--workers", "1", "--set", "epochs=1"});
   ASSERT_EQ(run.code, 0) << run.output;
   const std::string folder = folder_ + "/runs/tiny";
-  EXPECT_THAT(run.output, HasSubstr("weir checkpoint list --run-dir " + folder + "\n"));
+  const std::string typed = ProcessCluster::Program("weir");
+  EXPECT_THAT(run.output, HasSubstr(typed + " checkpoint list --run-dir " + folder + "\n"));
   const std::string id = Summary().value("checkpoint", "");
   const Answer list = Weir({"checkpoint", "list", "--run-dir", folder});
   EXPECT_EQ(list.code, 0) << list.output;

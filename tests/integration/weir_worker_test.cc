@@ -197,6 +197,7 @@ TEST_F(WeirWorker, AKilledLocalJobThatGoesOnKeepsTheCurveOfItsFirstLife) {
   killed->Signal(SIGKILL);
   ASSERT_TRUE(killed->WaitFor(Clock::Real(), kLong));
   const std::string curve = folder_.Read("run/metrics.jsonl");
+  ASSERT_THAT(curve, HasSubstr("\"loss\":"));
   const auto again = Start(flags);
   ASSERT_TRUE(WaitForLine(*again, "resumes from 0000000", kLong));
   ASSERT_TRUE(WaitForLine(*again, "samples/s", kLong));

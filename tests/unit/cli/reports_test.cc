@@ -239,11 +239,17 @@ TEST(ResolvedJob, NameWorkersAndRegimeAreRead) {
   EXPECT_EQ(bounded.regime, "bounded_staleness 3");
 }
 
-TEST(ResolvedJob, TextWithoutANameIsRefused) {
+TEST(ResolvedJob, AReplicaClassIsReadAndAStockModelHasNone) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const ResolvedJob stock,
+                            ParseResolvedJob("name: a\nworkers: 3\nmodel: {builtin: mlp}\n"));
+  EXPECT_EQ(stock.replica, "");
   WEIR_ASSERT_OK_AND_ASSIGN(
       const ResolvedJob own,
       ParseResolvedJob("name: a\nworkers: 3\nmodel: {replica: \"mine\", options: {}}\n"));
   EXPECT_EQ(own.replica, "mine");
+}
+
+TEST(ResolvedJob, TextWithoutANameIsRefused) {
   EXPECT_THAT(ParseResolvedJob("workers: 3\n"),
               HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("weir-worker")));
 }
