@@ -243,12 +243,7 @@ TEST_F(CoordinatorCheckpoints, DamagedCheckpointGivesWayToTheOneBefore) {
   RunJob(SyncJob(1), {1});
   const std::string older = SaveAt(10, 100);
   const std::string newer = SaveAt(20, 200);
-  servers_.restore.answer =
-      [&](const v1::ServerInfo&,
-          const v1::RestoreRequest& request) -> absl::StatusOr<v1::RestoreReply> {
-    if (request.checkpoint_id() == newer) return absl::DataLossError("000001.sst, shard 3");
-    return v1::RestoreReply();
-  };
+  Damage(newer);
   WEIR_ASSERT_OK(AddServer("server-0", 950));
   EXPECT_EQ(View().state(), v1::JOB_STATE_RUNNING);
   EXPECT_EQ(View().resume().checkpoint_id(), older);

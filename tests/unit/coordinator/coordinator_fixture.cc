@@ -158,6 +158,25 @@ std::string CoordinatorTest::SaveAt(uint64_t step, uint64_t examples) {
   return "";
 }
 
+void CoordinatorTest::Damage(const std::string& checkpoint) {
+  servers_.restore.answer =
+      [checkpoint](const v1::ServerInfo&,
+                   const v1::RestoreRequest& request) -> absl::StatusOr<v1::RestoreReply> {
+    if (request.checkpoint_id() == checkpoint) return absl::DataLossError("000001.sst, shard 3");
+    return v1::RestoreReply();
+  };
+}
+
+void CoordinatorTest::DieBetweenCommits() {
+  servers_.commit.answer =
+      [this](const v1::ServerInfo& server,
+             const v1::CommitStepRequest&) -> absl::StatusOr<v1::CommitStepReply> {
+    if (server.name() == "server-0") return v1::CommitStepReply();
+    coordinator_.reset();
+    return absl::UnavailableError("never heard");
+  };
+}
+
 std::vector<v1::Manifest> CoordinatorTest::Checkpoints(const std::string& job) {
   v1::ListCheckpointsRequest request;
   request.set_job(job);

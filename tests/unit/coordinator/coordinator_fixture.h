@@ -70,6 +70,10 @@ class CoordinatorTest : public ::testing::Test {
   // A checkpoint of a running sync job at `step`, with 10 examples a step unless told otherwise.
   std::string SaveAt(uint64_t step) { return SaveAt(step, 10 * step); }
   std::string SaveAt(uint64_t step, uint64_t examples);
+  // Its parts cannot be restored any more.
+  void Damage(const std::string& checkpoint);
+  // The coordinator dies at its next change, which server-0 has in force and server-1 not.
+  void DieBetweenCommits();
   // Newest first.
   std::vector<v1::Manifest> Checkpoints(const std::string& job = "job");
   absl::Status Stop(const std::string& job = "job");

@@ -123,13 +123,7 @@ TEST_F(CoordinatorRestart, AJoinThatWasHalfCommittedIsUndone) {
   v1::JobSpec spec = SyncJob(2);
   spec.set_min_workers(1);
   RunJob(spec, {1});
-  servers_.commit.answer =
-      [&](const v1::ServerInfo& server,
-          const v1::CommitStepRequest&) -> absl::StatusOr<v1::CommitStepReply> {
-    if (server.name() == "server-0") return v1::CommitStepReply();
-    coordinator_.reset();
-    return absl::UnavailableError("never heard");
-  };
+  DieBetweenCommits();
   WEIR_ASSERT_OK(Join(2, spec));
   ASSERT_EQ(coordinator_, nullptr);
   const v1::CommitStepRequest lost = servers_.commit.calls.front().second;

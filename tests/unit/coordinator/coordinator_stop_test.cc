@@ -108,13 +108,7 @@ TEST_F(CoordinatorStop, AnAgreementThatAnotherViewHasOvertakenIsMadeOnceMore) {
 // Server-0 has the view of the agreement in force when the coordinator dies.
 TEST_F(CoordinatorStop, AnAgreementThatWasHalfCommittedIsMadeAnewAndIsNewer) {
   RunJob(SyncJob(1), {1});
-  servers_.commit.answer =
-      [&](const v1::ServerInfo& server,
-          const v1::CommitStepRequest&) -> absl::StatusOr<v1::CommitStepReply> {
-    if (server.name() == "server-0") return v1::CommitStepReply();
-    coordinator_.reset();
-    return absl::UnavailableError("never heard");
-  };
+  DieBetweenCommits();
   v1::StopJobRequest stop;
   stop.set_job("job");
   (void)Start<v1::StopJobReply>([&](Coordinator::Done<v1::StopJobReply> done) {
