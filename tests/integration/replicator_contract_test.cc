@@ -7,14 +7,11 @@
 #include <torch/nn/modules/linear.h>
 
 #include <atomic>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "tests/integration/meeting_session.h"
-#include "tests/integration/small_training.h"
+#include "tests/integration/trained_workers.h"
 #include "tests/support/lamb.h"
 #include "tests/support/relative_distance.h"
-#include "tests/support/status_matchers.h"
 #include "weir/global_batch_norm.h"
 #include "weir/replicator.h"
 
@@ -142,42 +139,17 @@ std::vector<absl::StatusOr<Trained>> Train(v1::JobSpec spec) {
   models.SetReplica(ReplicaClassOf<Everything>());
   if (spec.workers() == 1) return {TrainLocally(spec, models)};
 
-  const uint32_t workers = spec.workers();
-  HandMadeJob::Options options;
-  options.declaration = (*SmallRunner(spec, models))->declaration();
-  options.regime = spec.regime().kind();
-  options.regime_options = spec.regime();
-  uint32_t workers_per_group = 0;
+  WorkersOptions options;
+  options.job.regime_options = spec.regime();
   if (spec.regime().kind() == v1::REGIME_SYNC_GROUPS) {
-    workers_per_group = InSync(spec) / spec.replicas_per_worker();
-    options.regime_options.set_sync_group_size(workers_per_group);
+    options.workers_per_group = InSync(spec) / spec.replicas_per_worker();
+    options.job.regime_options.set_sync_group_size(options.workers_per_group);
   }
-  options.deterministic = spec.deterministic();
-  options.workers = workers;
-  options.servers = 2;
-  HandMadeJob job(options);
-  Meeting meeting(job, workers);
-  std::vector<absl::StatusOr<Trained>> results(workers, absl::UnknownError("not run"));
-  std::vector<std::thread> threads;
-  for (uint32_t rank = 0; rank < workers; ++rank) {
-    threads.emplace_back([&, rank] {
-      MeetingSession session(meeting, rank, workers, workers_per_group);
-      results[rank] = TrainSmall(spec, session, job.client(rank), models);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return results;
+  return TrainWorkers(spec, options, models);
 }
 
-// What all workers hold; they must hold the same.
 std::vector<float> TrainInSync(const v1::JobSpec& spec) {
-  const std::vector<absl::StatusOr<Trained>> results = Train(spec);
-  for (const auto& result : results) {
-    EXPECT_THAT(result, IsOk());
-    if (!result.ok()) return {};
-    EXPECT_EQ(result->values, results[0]->values);
-  }
-  return results[0]->values;
+  return ValuesOfAll(Train(spec));
 }
 
 class ReplicatorContract : public testing::TestWithParam<Shape> {};

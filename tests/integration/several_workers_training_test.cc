@@ -3,13 +3,8 @@
 // played by the test: what they train together is what one process trains alone.
 #include <gmock/gmock.h>
 
-#include <thread>
-
-#include "absl/strings/str_cat.h"
-#include "tests/integration/meeting_session.h"
-#include "tests/integration/small_training.h"
+#include "tests/integration/trained_workers.h"
 #include "tests/support/relative_distance.h"
-#include "tests/support/status_matchers.h"
 
 namespace weir {
 namespace {
@@ -32,37 +27,13 @@ class SeveralWorkersTraining : public testing::TestWithParam<bool> {
  protected:
   static std::vector<absl::StatusOr<Trained>> Train(v1::JobSpec spec, uint32_t workers) {
     spec.set_workers(workers);
-    HandMadeJob::Options options;
-    options.declaration = (*SmallRunner(spec))->declaration();
-    options.regime = spec.regime().kind();
-    options.deterministic = spec.deterministic();
-    options.workers = workers;
-    options.servers = 2;
-    options.over_grpc = GetParam();
-    HandMadeJob job(options);
-    Meeting meeting(job, workers);
-    std::vector<absl::StatusOr<Trained>> results(workers, absl::UnknownError("not run"));
-    std::vector<std::thread> threads;
-    for (uint32_t rank = 0; rank < workers; ++rank) {
-      threads.emplace_back([&, rank] {
-        MeetingSession session(meeting, rank, workers);
-        results[rank] = TrainSmall(spec, session, job.client(rank));
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return results;
+    WorkersOptions options;
+    options.job.over_grpc = GetParam();
+    return TrainWorkers(spec, options);
   }
 
-  // What the workers hold at the end; all must hold the same.
   static std::vector<float> TrainTogether(const v1::JobSpec& spec, uint32_t workers) {
-    const std::vector<absl::StatusOr<Trained>> results = Train(spec, workers);
-    for (const auto& result : results) {
-      EXPECT_THAT(result, IsOk());
-      if (!result.ok()) return {};
-      EXPECT_EQ(result->values, results[0]->values);
-      EXPECT_EQ(result->summary.test_accuracy, results[0]->summary.test_accuracy);
-    }
-    return results[0]->values;
+    return ValuesOfAll(Train(spec, workers));
   }
 };
 
