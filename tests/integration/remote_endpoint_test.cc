@@ -130,6 +130,14 @@ class RemoteEndpointTest : public testing::Test {
     return CallAndWait<PullResult>(
         [&](auto done) { remote_->Pull(v1::PullRequest(), deadline, std::move(done)); });
   }
+  // A call that the server keeps. `result` is there when `answered` says so.
+  void StartParked(Notification& answered, absl::Status& result) {
+    remote_->PushPull(v1::PushRequest(), Payload(), Soon(), [&](absl::StatusOr<PullResult> reply) {
+      result = reply.status();
+      answered.Notify();
+    });
+    ASSERT_TRUE(Eventually([&] { return endpoint_.parked() == 1; }));
+  }
   static absl::Time Soon() { return Clock::Real().Now() + absl::Seconds(20); }
 
   RecordingEndpoint endpoint_;
@@ -227,11 +235,7 @@ TEST_F(RemoteEndpointTest, ServerThatNeverAnswersEndsInDeadlineExceededNamingIt)
 TEST_F(RemoteEndpointTest, DestructionCancelsWhatIsInFlight) {
   Notification answered;
   absl::Status result;
-  remote_->PushPull(v1::PushRequest(), Payload(), Soon(), [&](absl::StatusOr<PullResult> reply) {
-    result = reply.status();
-    answered.Notify();
-  });
-  ASSERT_TRUE(Eventually([&] { return endpoint_.parked() == 1; }));
+  StartParked(answered, result);
   remote_.reset();
   ASSERT_TRUE(answered.HasBeenNotified());
   EXPECT_EQ(result.code(), absl::StatusCode::kCancelled);
@@ -241,11 +245,7 @@ TEST_F(RemoteEndpointTest, DestructionCancelsWhatIsInFlight) {
 TEST_F(RemoteEndpointTest, ParkedCallsDoNotHoldUpAServerThatStops) {
   Notification answered;
   absl::Status result;
-  remote_->PushPull(v1::PushRequest(), Payload(), Soon(), [&](absl::StatusOr<PullResult> reply) {
-    result = reply.status();
-    answered.Notify();
-  });
-  ASSERT_TRUE(Eventually([&] { return endpoint_.parked() == 1; }));
+  StartParked(answered, result);
   StopServer();
   ASSERT_TRUE(answered.WaitFor(absl::Seconds(20)));
   EXPECT_THAT(result, HasStatus(absl::StatusCode::kUnavailable, HasSubstr(serving_.address)));

@@ -92,6 +92,14 @@ void ScriptedServer::Apply(const v1::PushRequest& request, const Payload& payloa
   }
 }
 
+ScriptedServer::Verdict ScriptedServer::TakePush(const char* call, const v1::PushRequest& request,
+                                                 const Payload& payload) {
+  See({.call = call, .pull = {}, .push = request, .assign = {}, .payload_bytes = payload.size()});
+  Verdict verdict = Next();
+  if (verdict.before.ok()) Apply(request, payload);
+  return verdict;
+}
+
 template <typename Request>
 PullResult ScriptedServer::Read(const Request& request) {
   PullResult result;
@@ -147,13 +155,7 @@ void ScriptedServer::Push(const v1::PushRequest& request, Payload payload, absl:
   absl::Status status;
   {
     MutexLock lock(mutex_);
-    See({.call = "Push",
-         .pull = {},
-         .push = request,
-         .assign = {},
-         .payload_bytes = payload.size()});
-    const Verdict verdict = Next();
-    if (verdict.before.ok()) Apply(request, payload);
+    const Verdict verdict = TakePush("Push", request, payload);
     status = verdict.before.ok() ? verdict.after : verdict.before;
   }
   const uint64_t bytes = payload.size();
@@ -171,13 +173,7 @@ void ScriptedServer::PushPull(const v1::PushRequest& request, Payload payload, a
   absl::StatusOr<PullResult> answer;
   {
     MutexLock lock(mutex_);
-    See({.call = "PushPull",
-         .pull = {},
-         .push = request,
-         .assign = {},
-         .payload_bytes = payload.size()});
-    const Verdict verdict = Next();
-    if (verdict.before.ok()) Apply(request, payload);
+    const Verdict verdict = TakePush("PushPull", request, payload);
     answer = verdict.before.ok() ? absl::StatusOr<PullResult>(Read(request)) : verdict.before;
     if (!verdict.after.ok()) answer = verdict.after;
   }

@@ -67,6 +67,9 @@ class ScriptedServer final : public ParameterEndpoint {
   void See(Seen seen) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Apply(const v1::PushRequest& request, const Payload& payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sees it, and applies it where the script lets it.
+  Verdict TakePush(const char* call, const v1::PushRequest& request, const Payload& payload)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename Request>
   PullResult Read(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnswerOrPark(uint64_t bytes, absl::AnyInvocable<void() &&> answer);
