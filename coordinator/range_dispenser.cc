@@ -27,7 +27,7 @@ uint64_t SumOf(const Ranges& ranges) {
 void RangeDispenser::Load(const v1::RangesRecord& record) {
   epoch_ = record.next_epoch();
   position_ = record.next_position();
-  returned_.assign(record.returned().begin(), record.returned().end());
+  for (const v1::DataRange& range : record.returned()) PutBack(range);
   for (const v1::HeldRanges& saved : record.workers()) {
     Holding& holding = holdings_[RangeHolder{saved.worker()}];
     holding.request = saved.request();
@@ -43,6 +43,7 @@ v1::RangesRecord RangeDispenser::Save() const {
   record.set_next_epoch(epoch_);
   record.set_next_position(position_);
   for (const v1::DataRange& range : returned_) *record.add_returned() = range;
+  for (const v1::DataRange& range : behind_) *record.add_returned() = range;
   for (const auto& [holder, holding] : holdings_) {
     v1::HeldRanges& saved = *record.add_workers();
     saved.set_worker(static_cast<uint64_t>(holder));
@@ -56,21 +57,38 @@ v1::RangesRecord RangeDispenser::Save() const {
 }
 
 void RangeDispenser::Start(Place place) {
-  uint64_t next = place.epoch * options_.epoch_examples + place.position;
   returned_.clear();
+  behind_.clear();
   for (v1::DataRange& range : place.unfinished) {
-    const uint64_t end = std::min(range.end(), options_.epoch_examples);
-    if (end <= range.first()) continue;
-    const uint64_t before = range.epoch() * options_.epoch_examples;
-    const uint64_t length = options_.total_examples - std::min(options_.total_examples, before);
-    range.set_end(std::max(range.first(), std::min(end, length)));
-    next -= std::min(next, end - range.end());
-    if (range.first() < range.end()) returned_.push_back(std::move(range));
+    range.set_end(std::min(range.end(), options_.epoch_examples));
+    PutBack(std::move(range));
+  }
+  std::sort(behind_.begin(), behind_.end(), [](const v1::DataRange& a, const v1::DataRange& b) {
+    return std::make_pair(a.epoch(), a.first()) < std::make_pair(b.epoch(), b.first());
+  });
+  uint64_t next = place.epoch * options_.epoch_examples + place.position;
+  // What is at the end of all that was handed out counts as not handed out.
+  while (!behind_.empty()) {
+    const v1::DataRange& last = behind_.back();
+    const uint64_t before = last.epoch() * options_.epoch_examples;
+    if (before + last.end() != next) break;
+    next = before + last.first();
+    behind_.pop_back();
   }
   epoch_ = next / options_.epoch_examples;
   position_ = next % options_.epoch_examples;
   holdings_.clear();
   frozen_ = false;
+}
+
+void RangeDispenser::PutBack(v1::DataRange range) {
+  const uint64_t before = range.epoch() * options_.epoch_examples;
+  const uint64_t length = options_.total_examples - std::min(options_.total_examples, before);
+  v1::DataRange behind = range;
+  behind.set_first(std::max(range.first(), length));
+  range.set_end(std::min(range.end(), length));
+  if (range.first() < range.end()) returned_.push_back(std::move(range));
+  if (behind.first() < behind.end()) behind_.push_back(std::move(behind));
 }
 
 uint64_t RangeDispenser::handed_out() const {
@@ -79,8 +97,11 @@ uint64_t RangeDispenser::handed_out() const {
 
 uint64_t RangeDispenser::left() const {
   const uint64_t handed = handed_out();
-  return SumOf(returned_) +
-         (options_.total_examples > handed ? options_.total_examples - handed : 0);
+  const uint64_t there =
+      SumOf(returned_) + options_.total_examples - std::min(options_.total_examples, handed);
+  // The length less what is done and held: those are what was handed out and is not back.
+  const uint64_t wanted = options_.total_examples + SumOf(returned_) + SumOf(behind_);
+  return std::min(there, wanted - std::min(wanted, handed));
 }
 
 // Who asks before its ranges are at their end must not gather the others' share bit by bit.
@@ -144,7 +165,7 @@ absl::StatusOr<v1::TakeRangesReply> RangeDispenser::Take(RangeHolder holder,
       (std::min(request.examples(), share) + options_.batch - 1) / options_.batch;
   uint64_t wanted = std::max<uint64_t>(1, batches) * options_.batch;
   while (wanted > 0 && left() > 0 && reply.ranges_size() < kMostRanges) {
-    const v1::DataRange range = TakeOne(wanted);
+    const v1::DataRange range = TakeOne(std::min(wanted, left()));
     // A short batch is a batch.
     const uint64_t whole = (SizeOf(range) + options_.batch - 1) / options_.batch * options_.batch;
     wanted -= std::min(wanted, whole);
@@ -187,7 +208,7 @@ void RangeDispenser::Return(RangeHolder holder) {
   const auto found = holdings_.find(holder);
   if (found == holdings_.end()) return;
   Drop(found->second, found->second.reported);  // also of what it had reported while frozen
-  for (const v1::DataRange& range : found->second.held) returned_.push_back(range);
+  for (const v1::DataRange& range : found->second.held) PutBack(range);
   holdings_.erase(found);
 }
 
@@ -209,6 +230,7 @@ void RangeDispenser::FillManifest(const std::map<RangeHolder, uint64_t>& consume
   manifest.set_next_epoch(epoch_);
   manifest.set_next_position(position_);
   for (const v1::DataRange& range : returned_) *manifest.add_unfinished() = range;
+  for (const v1::DataRange& range : behind_) *manifest.add_unfinished() = range;
   for (const auto& [holder, holding] : holdings_) {
     Holding at_cut = holding;
     const auto found = consumed.find(holder);

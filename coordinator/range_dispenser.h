@@ -17,8 +17,9 @@ namespace weir {
 enum class RangeHolder : uint64_t {};
 
 // Hands the positions of an `async` job's data out, each once, in whole batches (the last of an
-// epoch may be short); what a dead worker had not finished is handed out again first.
-// Thread-compatible.
+// epoch may be short); what a dead worker had not finished is handed out again first. No more than
+// the job's length less what is done, also where some of that is behind the length: a run before
+// was longer, and stopped with the data handed out far ahead. Thread-compatible.
 class RangeDispenser {
  public:
   struct Options {
@@ -34,8 +35,8 @@ class RangeDispenser {
   v1::RangesRecord Save() const;
 
   // Where handing out goes on: examples of an epoch, after the `unfinished` ranges. What of these
-  // is behind the job's length, which was longer then, counts as not handed out; what is beyond the
-  // end of an epoch (the training set was larger then) is left out.
+  // is behind the job's length, which was longer then, waits for a run that is longer again; what
+  // is beyond the end of an epoch (the training set was larger then) is left out.
   struct Place {
     uint64_t epoch = 0;
     uint64_t position = 0;
@@ -76,7 +77,9 @@ class RangeDispenser {
   };
 
   uint64_t handed_out() const;  // examples before the cursor
-  uint64_t left() const;
+  uint64_t left() const;        // to be handed out
+  // Puts a range that nobody holds where it belongs.
+  void PutBack(v1::DataRange range);
   // What one of so many holders, with what it holds, may get now.
   uint64_t Share(const Holding& holding, uint64_t holders) const;
   bool OthersHold(RangeHolder holder) const;
@@ -89,6 +92,7 @@ class RangeDispenser {
   uint64_t position_ = 0;
   bool frozen_ = false;
   std::deque<v1::DataRange> returned_;
+  std::vector<v1::DataRange> behind_;  // the length; not handed out
   std::map<RangeHolder, Holding> holdings_;
 };
 

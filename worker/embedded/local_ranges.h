@@ -9,7 +9,8 @@
 namespace weir {
 
 // Hands all positions of a job's data to its only worker, in order, in whole batches; the last one
-// of an epoch may be short. Thread-compatible.
+// of an epoch may be short. No more than the job's length less what is done, as RangeDispenser.
+// Thread-compatible.
 class LocalRanges {
  public:
   struct Options {
@@ -24,11 +25,11 @@ class LocalRanges {
     std::vector<DataRange> unfinished;
   };
 
-  explicit LocalRanges(Options options) : options_(options) {}
+  explicit LocalRanges(Options options) : options_(options) { Start({}); }
 
   // A new attempt. What of the unfinished ranges is behind the job's length, which was longer then,
-  // counts as not handed out; what is beyond the end of an epoch (the training set was larger then)
-  // is left out.
+  // waits for a run that is longer again; what is beyond the end of an epoch (the training set was
+  // larger then) is left out.
   void Start(const Place& place);
   // About `examples`, at least a batch.
   TakenRanges Take(uint64_t examples);
@@ -39,9 +40,14 @@ class LocalRanges {
   uint64_t epoch_examples() const { return options_.epoch_examples; }
 
  private:
+  // Without what is behind the length.
+  Place Rest(uint64_t consumed) const;
+
   Options options_;
   Place start_;
-  uint64_t handed_out_ = 0;  // in this attempt
+  std::vector<DataRange> behind_;  // the length; not handed out
+  uint64_t wanted_ = 0;            // in this attempt
+  uint64_t handed_out_ = 0;        // of them
 };
 
 }  // namespace weir
