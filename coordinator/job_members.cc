@@ -195,9 +195,14 @@ absl::StatusOr<v1::LeaveReply> CoordinatedJob::Leave(const v1::LeaveRequest& req
   if (request.has_progress() && request.attempt() == view_.attempt()) {
     TakeReport(WorkerId{request.worker()}, request.progress(), turn);
   }
-  if (request.unless_last() && roster_.size() == 1) {
-    reply.set_last_in_view(view_.version());
-    return reply;
+  if (request.unless_last()) {
+    // Of those who ask at once each hears that the others live.
+    WEIR_RETURN_IF_ERROR(roster_.Heartbeat(WorkerId{request.worker()}, 0, turn.now()));
+    WEIR_RETURN_IF_ERROR(roster_.CheckAnyOtherLives(WorkerId{request.worker()}, turn.now()));
+    if (roster_.size() == 1) {
+      reply.set_last_in_view(view_.version());
+      return reply;
+    }
   }
   const std::string why =
       request.finished() ? "it has finished" : absl::StrCat("it has given up: ", request.reason());

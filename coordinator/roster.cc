@@ -12,7 +12,7 @@ namespace weir {
 namespace {
 
 constexpr size_t kMostDeparted = 1000;
-constexpr int kForgetAfter = 10;  // leases: a newcomer that has not asked for so long is gone
+constexpr int kForgetAfter = 10;  // leases: who has not asked for so long is gone
 
 }  // namespace
 
@@ -67,12 +67,12 @@ void Roster::Save(v1::JobRecord& record) const {
   record.set_departed_late_pushes(departed_late_pushes_);
 }
 
-absl::Time Roster::FirstAsked(WorkerId newcomer, absl::Time now) {
+absl::Time Roster::FirstAsked(WorkerId worker, absl::Time now) {
   for (auto asked = asked_.begin(); asked != asked_.end();) {
     const bool forgotten = now - asked->second > kForgetAfter * options_.lease;
     asked = forgotten ? asked_.erase(asked) : std::next(asked);
   }
-  return asked_.emplace(newcomer, now).first->second;
+  return asked_.emplace(worker, now).first->second;
 }
 
 absl::Status Roster::MayBeDead(const Worker& holder, absl::Time now) const {
@@ -87,6 +87,21 @@ absl::Status Roster::CheckAllLive(WorkerId newcomer, absl::Time now) {
     if (worker.last_heard <= since) return MayBeDead(worker, now);
   }
   return absl::OkStatus();
+}
+
+absl::Status Roster::CheckAnyOtherLives(WorkerId leaver, absl::Time now) {
+  const absl::Time since = FirstAsked(leaver, now);
+  absl::Status silent;
+  for (const auto& [id, worker] : workers_) {
+    if (id == leaver) continue;
+    if (worker.last_heard > since) {
+      silent = absl::OkStatus();
+      break;
+    }
+    silent = MayBeDead(worker, now);
+  }
+  if (silent.ok()) asked_.erase(leaver);
+  return silent;
 }
 
 // A holder that lives says so within a heartbeat; until then nobody knows.
@@ -172,6 +187,7 @@ void Roster::Remove(WorkerId worker, const std::string& why) {
   departed_examples_ += found->second.progress.examples();
   departed_late_pushes_ += found->second.progress.late_pushes();
   workers_.erase(found);
+  asked_.erase(worker);
   if (departed_.emplace(worker, why).second) departed_order_.push_back(worker);
   if (departed_order_.size() > kMostDeparted) {
     departed_.erase(departed_order_.front());

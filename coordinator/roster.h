@@ -61,6 +61,9 @@ class Roster {
   // Whether every worker has been heard since `newcomer` first asked. Errors: Unavailable - one has
   // not, and may be dead; it lives or is gone when its lease ends.
   absl::Status CheckAllLive(WorkerId newcomer, absl::Time now);
+  // Whether another worker has been heard since `leaver` first asked. Errors: Unavailable - none
+  // has, though there are some: each lives or is gone when its lease ends.
+  absl::Status CheckAnyOtherLives(WorkerId leaver, absl::Time now);
   // `step`: in this attempt; 0: it tells none. Errors: NotFound; Aborted - as above.
   absl::Status Heartbeat(WorkerId worker, uint64_t step, absl::Time now);
   void Report(WorkerId worker, const v1::Progress& progress, absl::Time now);
@@ -106,7 +109,7 @@ class Roster {
   uint64_t late_pushes() const;
 
  private:
-  absl::Time FirstAsked(WorkerId newcomer, absl::Time now);
+  absl::Time FirstAsked(WorkerId worker, absl::Time now);
   absl::Status MayBeDead(const Worker& holder, absl::Time now) const;
   absl::Status Taken(const Worker& holder, absl::Time since, absl::Time now) const;
   absl::StatusOr<uint32_t> ChooseRank(int32_t wanted_rank, absl::Time since, absl::Time now) const;
@@ -116,7 +119,8 @@ class Roster {
   std::map<WorkerId, Worker> workers_;
   std::map<WorkerId, std::string> departed_;  // why
   std::vector<WorkerId> departed_order_;      // oldest first
-  std::map<WorkerId, absl::Time> asked_;      // newcomers without a place: since when
+  // Newcomers without a place, and those who would leave: since when.
+  std::map<WorkerId, absl::Time> asked_;
   uint64_t highest_step_ = 0;
   uint64_t departed_examples_ = 0;
   uint64_t departed_late_pushes_ = 0;

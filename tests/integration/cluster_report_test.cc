@@ -170,5 +170,19 @@ TEST_F(ClusterReport, OfTwoThatLeaveToOthersAtOnceOneStaysAndKnowsThatItIsAlone)
   EXPECT_EQ(ShowJob().view().state(), v1::JOB_STATE_FINISHED);
 }
 
+// The dead one's lease has 2 s to go.
+TEST_F(ClusterReport, NobodyLeavesAJobToAWorkerThatIsDead) {
+  StartJob();
+  // Its heartbeats end, and nobody is told.
+  jobs_[0].parameters.reset();
+  jobs_[0].session.reset();
+  WEIR_ASSERT_OK_AND_ASSIGN(const bool left,
+                            jobs_[1].session->LeaveToOthers("its source has ended"));
+  EXPECT_FALSE(left);
+  EXPECT_THAT(jobs_[1].session->Info().members, SizeIs(1));
+  WEIR_ASSERT_OK(jobs_[1].session->Leave(/*finished=*/true, ""));
+  EXPECT_EQ(ShowJob().view().state(), v1::JOB_STATE_FINISHED);
+}
+
 }  // namespace
 }  // namespace weir

@@ -162,8 +162,9 @@ class JobSession {
   // Errors: DeadlineExceeded, Unavailable - the coordinator did not hear it; the lease ends then.
   virtual absl::Status Leave(bool finished, const std::string& reason) = 0;
   // As one that has no more to do leaves: like Leave(false, reason), if any other worker is left.
-  // False: this is the last one, as Info() says now, and stays, to end the job. Errors: as for
-  // Leave, but that the worker may be a member still.
+  // False: this is the last one, as Info() says now, and stays, to end the job. Waits until another
+  // is heard, or the leases of those that may be dead are over. Errors: as for Leave, but that the
+  // worker may be a member still.
   virtual absl::StatusOr<bool> LeaveToOthers(const std::string& reason) = 0;
 };
 

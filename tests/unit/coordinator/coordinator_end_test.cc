@@ -13,7 +13,16 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-using CoordinatorEnd = CoordinatorTest;
+class CoordinatorEnd : public CoordinatorTest {
+ protected:
+  // Has no more to do; `other` is heard after it has asked for the first time.
+  absl::StatusOr<v1::LeaveReply> LeaveTo(uint64_t other, uint64_t worker) {
+    (void)LeaveUnlessLast(worker);
+    executor_.Advance(absl::Milliseconds(1));
+    EXPECT_THAT(Beat(other), IsOk());
+    return LeaveUnlessLast(worker);
+  }
+};
 
 TEST_F(CoordinatorEnd, JobIsFinishedWhenAllHaveLeftFinishedAndItsMemoryIsFree) {
   RunJob(AsyncJob(2), {1, 2});
@@ -103,7 +112,7 @@ TEST_F(CoordinatorEnd, OrphanEndsAfterItsTimeToLive) {
 TEST_F(CoordinatorEnd, OfAllThatLeaveUnlessTheyAreTheLastTheLastOneStaysAndCanEndTheJob) {
   RunJob(SyncJob(3), {1, 2, 3});
   for (const uint64_t worker : {3, 1}) {
-    WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply left, LeaveUnlessLast(worker));
+    WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply left, LeaveTo(2, worker));
     EXPECT_EQ(left.last_in_view(), 0u);
   }
   WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply stays, LeaveUnlessLast(2));
@@ -125,8 +134,34 @@ TEST_F(CoordinatorEnd, WhoIsAboutToJoinIsSomebodyToLeaveTheJobTo) {
   };
   WEIR_ASSERT_OK(Join(3, SyncJob(2)));
   ASSERT_THAT(View().members(), SizeIs(1));
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply left, LeaveTo(3, 1));
+  EXPECT_EQ(left.last_in_view(), 0u);
+}
+
+// Worker 1 is dead from the start, and its lease is not over when the data of worker 2 ends.
+TEST_F(CoordinatorEnd, NobodyLeavesAJobToAWorkerThatMayBeDead) {
+  RunJob(AsyncJob(2), {1, 2});
+  EXPECT_THAT(LeaveUnlessLast(2),
+              HasStatus(absl::StatusCode::kUnavailable, HasSubstr("rank 0 (host-1)")));
+  Pass(kLease - absl::Seconds(1), {2}, {900, 901});
+  EXPECT_THAT(LeaveUnlessLast(2), HasStatus(absl::StatusCode::kUnavailable, HasSubstr("silent")));
+  Pass(absl::Seconds(2), {2}, {900, 901});
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply stays, LeaveUnlessLast(2));
+  EXPECT_EQ(stays.last_in_view(), View().version());
+  WEIR_ASSERT_OK(Leave(2, true));
+  EXPECT_EQ(View().state(), v1::JOB_STATE_FINISHED);
+}
+
+TEST_F(CoordinatorEnd, WhoAsksToLeaveIsHeardByTheOthersWhoAskToo) {
+  RunJob(AsyncJob(2), {1, 2});
+  for (const uint64_t worker : {1, 2}) {
+    EXPECT_THAT(LeaveUnlessLast(worker), HasStatus(absl::StatusCode::kUnavailable, HasSubstr("")));
+    executor_.Advance(absl::Milliseconds(1));
+  }
   WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply left, LeaveUnlessLast(1));
   EXPECT_EQ(left.last_in_view(), 0u);
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::LeaveReply stays, LeaveUnlessLast(2));
+  EXPECT_EQ(stays.last_in_view(), View().version());
 }
 
 TEST_F(CoordinatorEnd, WorkerThatComesBackAdoptsAnOrphan) {
