@@ -244,21 +244,26 @@ absl::StatusOr<BarrierResult> RemoteJobSession::Barrier(const std::string& name,
   return BarrierResult{{reply.sums().begin(), reply.sums().end()}, reply.members()};
 }
 
-v1::TakeRangesRequest RemoteJobSession::NextRangesRequest(uint64_t examples) {
-  auto request = InThisAttempt(v1::TakeRangesRequest());
-  request.set_examples(examples);
+uint64_t RemoteJobSession::ConsumedExamples() const {
   std::shared_ptr<ViewListener> client;
   {
     MutexLock lock(mutex_);
-    if (ranges_attempt_ != request.attempt()) {
-      ranges_attempt_ = request.attempt();
-      ranges_.clear();
-      ranges_request_ = 1;
-    }
-    request.set_request(ranges_request_);
     client = client_.lock();
   }
-  if (client != nullptr) request.set_consumed(client->acknowledged_examples());
+  return client == nullptr ? 0 : client->acknowledged_examples();
+}
+
+v1::TakeRangesRequest RemoteJobSession::NextRangesRequest(uint64_t examples) {
+  auto request = InThisAttempt(v1::TakeRangesRequest());
+  request.set_examples(examples);
+  request.set_consumed(ConsumedExamples());
+  MutexLock lock(mutex_);
+  if (ranges_attempt_ != request.attempt()) {
+    ranges_attempt_ = request.attempt();
+    ranges_.clear();
+    ranges_request_ = 1;
+  }
+  request.set_request(ranges_request_);
   return request;
 }
 
@@ -307,6 +312,7 @@ void RemoteJobSession::ReportProgress(const Progress& progress) {
   to.set_samples_per_second(progress.samples_per_second);
   to.set_staleness(progress.staleness);
   to.set_late_pushes(progress.late_pushes);
+  to.set_consumed(ConsumedExamples());
   to.mutable_metrics()->insert(progress.metrics.begin(), progress.metrics.end());
   const StepSeconds& seconds = progress.step_seconds;
   const std::map<std::string, double> parts = {{"step_seconds/input", seconds.input},
@@ -339,11 +345,18 @@ v1::LeaveRequest RemoteJobSession::Farewell(bool finished, const std::string& re
   request.set_worker(static_cast<uint64_t>(worker_));
   request.set_finished(finished);
   request.set_reason(reason);
+  const uint64_t consumed = ConsumedExamples();
   MutexLock lock(mutex_);
   if (reported_.has_progress()) {
     request.set_attempt(reported_.attempt());
     *request.mutable_progress() = reported_.progress();
   }
+  if (consumed == 0) return request;
+  // Also what was pushed after that report.
+  if (request.attempt() != adopted_) request.clear_progress();
+  request.set_attempt(adopted_);
+  v1::Progress& progress = *request.mutable_progress();
+  progress.set_consumed(std::max(progress.consumed(), consumed));
   return request;
 }
 

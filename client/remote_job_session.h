@@ -79,6 +79,8 @@ class RemoteJobSession final : public JobSession {
   template <typename Request>
   Request InThisAttempt(Request request) const;
   absl::Time In(absl::Duration timeout) const { return options_.clock->Now() + timeout; }
+  // Of its ranges, or its sync group's, in the adopted attempt.
+  uint64_t ConsumedExamples() const;
   v1::LeaveRequest Farewell(bool finished, const std::string& reason) const;
   // remote_job_reports.cc
   void RunReports();

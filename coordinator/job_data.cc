@@ -90,10 +90,16 @@ absl::Status CoordinatedJob::ReportProgress(const v1::ReportProgressRequest& req
 }
 
 void CoordinatedJob::TakeReport(WorkerId worker, const v1::Progress& progress, const Turn& turn) {
-  roster_.Report(worker, progress, turn.now());
-  // Kept with the next change: after a restart a few ranges may be trained twice.
-  // (A member of a sync group tells of its own share; what the group has done comes with Take.)
-  if (ranges_ && !HasSyncGroups(spec())) ranges_->Consume(HolderOf(worker), progress.examples());
+  v1::Progress known = progress;
+  if (ranges_) {
+    // The examples of a member of a sync group are its own share of what the group has consumed.
+    const uint64_t own = HasSyncGroups(spec()) ? 0 : progress.examples();
+    const uint64_t consumed = std::max(own, progress.consumed());
+    // Kept with the next change: after a restart a few ranges may be trained twice.
+    ranges_->Consume(HolderOf(worker), consumed);
+    if (!HasSyncGroups(spec())) known.set_examples(consumed);
+  }
+  roster_.Report(worker, known, turn.now());
 }
 
 // Reports are not written each, but a coordinator that is restarted knows about how far the job is.

@@ -43,8 +43,7 @@ class ClusterReport : public ::testing::Test {
   }
 
   // Two workers of a job that runs, its two variables on a server each.
-  void StartJob() {
-    v1::JobSpec spec;
+  void StartJob(v1::JobSpec spec = {}) {
     spec.set_name("job");
     spec.set_workers(2);
     spec.mutable_regime()->set_kind(v1::REGIME_ASYNC);
@@ -150,6 +149,27 @@ TEST_F(ClusterReport, APushThatReachedOneServerOfTwoIsTornWhenItsWorkerIsGone) {
   WEIR_ASSERT_OK(jobs_[0].session->Leave(/*finished=*/true, ""));
   EXPECT_EQ(ShowJob().view().state(), v1::JOB_STATE_FINISHED);
   EXPECT_EQ(ShowJob().torn_pushes(), 1u);
+}
+
+// It is interrupted before it has reported anything.
+TEST_F(ClusterReport, WhatALeaverHasPushedIsNotHandedOutAgain) {
+  v1::JobSpec spec;
+  spec.set_train_examples(1000);
+  spec.mutable_data()->mutable_batch()->set_global(20);
+  spec.mutable_length()->set_epochs(1);
+  StartJob(spec);
+  WEIR_ASSERT_OK_AND_ASSIGN(const TakenRanges held,
+                            jobs_[0].session->TakeRanges(100, absl::Seconds(60)));
+  ASSERT_THAT(held.ranges, SizeIs(1));
+  PushOptions options = AtStep(0);
+  options.examples = options.consumed = 10;
+  WEIR_ASSERT_OK(jobs_[0].parameters->Push(PushItems(Filled(declaration_, 1)), options));
+  WEIR_ASSERT_OK(jobs_[0].session->Leave(/*finished=*/false, "interrupted"));
+  EXPECT_EQ(ShowJob().examples(), 10u);
+  WEIR_ASSERT_OK_AND_ASSIGN(const TakenRanges rest,
+                            jobs_[1].session->TakeRanges(100, absl::Seconds(60)));
+  ASSERT_FALSE(rest.ranges.empty());
+  EXPECT_EQ(rest.ranges[0].first, held.ranges[0].first + 10);
 }
 
 // Each sees the other in its view.

@@ -132,6 +132,24 @@ TEST_F(JobsProgress, WhoLeavesTellsHowFarItHasCome) {
   EXPECT_THAT(Done(), Pair(100, 1000));
 }
 
+// It is interrupted between two reports.
+TEST_F(JobsProgress, WhatALeaverHasPushedAfterItsLastReportIsDoneAndCounts) {
+  RunJob(AsyncJob(2), {1, 2});
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::TakeRangesReply held, Take(1, 1, 100));
+  WEIR_ASSERT_OK(Report(1, 1, 10));
+  v1::LeaveRequest leave;
+  leave.set_run_id(run_of_[1]);
+  leave.set_worker(1);
+  leave.set_attempt(1);
+  leave.mutable_progress()->set_step(1);
+  leave.mutable_progress()->set_examples(10);
+  leave.mutable_progress()->set_consumed(30);
+  WEIR_ASSERT_OK(Call(&Coordinator::Leave, leave));
+  EXPECT_THAT(Done(), Pair(3, 30));
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::TakeRangesReply back, Take(2, 1, 100));
+  EXPECT_EQ(back.ranges(0).first(), held.ranges(0).first() + 30);
+}
+
 TEST_F(JobsProgress, WhatALeaverDidInAnAttemptThatIsUndoneDoesNotCount) {
   RunJob(AsyncJob(2), {1, 2});
   WEIR_ASSERT_OK(AddServer("server-0", 950));  // restarted

@@ -24,6 +24,14 @@ class CoordinatorRegimes : public CoordinatorTest {
     spec.mutable_regime()->set_sync_group_size(size);
     return spec;
   }
+  // Of a group of which `consumed` examples are done, of which this worker has had `own`.
+  static v1::Progress GroupProgress(uint64_t own, uint64_t consumed) {
+    v1::Progress progress;
+    progress.set_step(1);
+    progress.set_examples(own);
+    progress.set_consumed(consumed);
+    return progress;
+  }
   v1::JobStatus Show() {
     v1::ShowJobRequest request;
     request.set_job("job");
@@ -182,6 +190,46 @@ TEST_F(CoordinatorRegimes, WhatASyncGroupHoldsComesBackWithItsLastMember) {
   WEIR_ASSERT_OK(Leave(4, false));
   WEIR_ASSERT_OK_AND_ASSIGN(const v1::TakeRangesReply back, Take(1, 3, 40));
   EXPECT_EQ(back.ranges(0).first(), lost.ranges(0).first());
+}
+
+// A batch of 20 of the 40 is done, 10 by each of the two.
+TEST_F(CoordinatorRegimes, WhatAStoppedSyncGroupHasDoneIsNotInItsCheckpointAsUnfinished) {
+  v1::JobSpec spec = GroupsJob(4, 2);
+  spec.mutable_checkpoint()->set_at_end(true);
+  RunJob(spec, {1, 2, 3, 4});
+  WEIR_ASSERT_OK(Take(1, 1, 40));
+  WEIR_ASSERT_OK(Take(2, 1, 40));
+  servers_.saved_step = 1;
+  WEIR_ASSERT_OK(Stop());
+  for (const uint64_t worker : {1, 2, 3, 4}) {
+    v1::LeaveRequest leave;
+    leave.set_run_id(run_of_[worker]);
+    leave.set_worker(worker);
+    leave.set_finished(true);
+    leave.set_attempt(1);
+    if (worker <= 2) *leave.mutable_progress() = GroupProgress(10, 20);
+    WEIR_ASSERT_OK(Call(&Coordinator::Leave, leave));
+  }
+  ASSERT_THAT(Checkpoints(), SizeIs(1));
+  const v1::Manifest manifest = Checkpoints()[0];
+  EXPECT_EQ(manifest.next_position(), 40);
+  ASSERT_THAT(manifest.unfinished(), SizeIs(1));
+  EXPECT_EQ(manifest.unfinished(0).first(), 20);
+  EXPECT_EQ(manifest.unfinished(0).end(), 40);
+}
+
+TEST_F(CoordinatorRegimes, WhatADeadSyncGroupHasReportedIsNotTrainedOnAgain) {
+  RunJob(GroupsJob(4, 2), {1, 2, 3, 4});
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::TakeRangesReply held, Take(3, 1, 40));
+  v1::ReportProgressRequest report;
+  report.set_run_id(run_of_[3]);
+  report.set_worker(3);
+  report.set_attempt(1);
+  *report.mutable_progress() = GroupProgress(10, 20);
+  WEIR_ASSERT_OK(Call(&Coordinator::ReportProgress, report));
+  Pass(2 * kLease, {1, 2}, {900, 901});
+  WEIR_ASSERT_OK_AND_ASSIGN(const v1::TakeRangesReply back, Take(1, 1, 40));
+  EXPECT_EQ(back.ranges(0).first(), held.ranges(0).first() + 20);
 }
 
 // Worker 1 has begun its step 7 and worker 2, of the same group, has not: it is asked to.
