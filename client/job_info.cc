@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/job_info.h"
 
+#include <algorithm>
 #include <set>
 
 #include "rpc/job_state.h"
@@ -16,17 +17,18 @@ JobInfo InfoOf(const v1::JobView& view, WorkerId worker) {
     info.state = static_cast<JobState>(view.state());
   }
   info.message = view.message();
+  info.stop_step = view.stop_step();
   for (const v1::Member& member : view.members()) {
     info.members.push_back({member.rank(), member.first_step(), member.sync_group()});
     if (WorkerId{member.worker()} != worker) continue;
     info.member = true;
     info.rank = member.rank();
+    info.stop_step = std::max(info.stop_step, member.stop_step());
   }
   const auto& holders = view.shard_map().server_of_shard();
   info.servers = static_cast<uint32_t>(std::set<uint32_t>(holders.begin(), holders.end()).size());
   info.initialiser = worker != WorkerId::kReader && WorkerId{view.initialiser()} == worker;
   info.stop = view.stop();
-  info.stop_step = view.stop_step();
   info.checkpoint_id = view.resume().checkpoint_id();
   info.resume_step = view.resume().step();
   info.resume_examples = view.resume().examples();

@@ -75,7 +75,7 @@ CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobRecord& r
   // A join that was under way may be in force at a server: what we say now is newer, and without
   // the newcomers.
   last_version_ = view_.version() + 1;
-  const bool changing = !roster_.Joining().empty() || view_.stop_step() == kStopNotSettled;
+  const bool changing = !roster_.Joining().empty() || UnsettledStop(view_);
   last_generation_ = view_.generation() + (changing ? 2 : 0);
   ChangeView().set_generation(last_generation_);
   if (roster_.empty()) orphaned_at_ = turn.now();

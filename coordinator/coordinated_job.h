@@ -138,10 +138,8 @@ class CoordinatedJob {
   void AfterDeparture(const std::string& why, Turn& turn);
   void ElectInitialiser();
   void AdmitJoining(Turn& turn);
-  // JobView.stop_step before the workers' last step is agreed on.
-  static constexpr uint64_t kStopNotSettled = ~uint64_t{0};
   void SettleStop(Turn& turn);
-  void OnStopSettled(const StepChange::Result& result, Turn& turn);
+  void OnStopSettled(uint32_t sync_group, const StepChange::Result& result, Turn& turn);
   absl::optional<uint32_t> BeginSyncGroups(std::vector<WorkerId>& joining);
   uint64_t HighestStep(uint32_t sync_group) const;
   v1::JobView ViewWith(const std::vector<WorkerId>& joining, const MemberPlace& place);
@@ -180,7 +178,8 @@ class CoordinatedJob {
   uint64_t last_generation_ = 0;
   absl::Time orphaned_at_ = absl::InfiniteFuture();
   bool ending_orphan_ = false;
-  absl::Time admit_at_ = absl::InfinitePast();  // not before: a join has failed
+  absl::Time settle_by_ = absl::InfinitePast();  // the last step of sync groups
+  absl::Time admit_at_ = absl::InfinitePast();   // not before: a join has failed
   int admit_failures_ = 0;
   uint64_t admitting_version_ = 0;  // of the view in the CommitStep of a join
   uint64_t admitting_generation_ = 0;

@@ -22,6 +22,7 @@ void InsertMember(v1::JobView& view, uint32_t rank, WorkerId worker, const Membe
   member.set_worker(static_cast<uint64_t>(worker));
   member.set_first_step(place.first_step);
   member.set_sync_group(place.sync_group);
+  if (HasSyncGroups(view.spec())) member.set_stop_step(StopStepOf(view, place.sync_group));
   std::sort(view.mutable_members()->begin(), view.mutable_members()->end(),
             [](const v1::Member& a, const v1::Member& b) { return a.rank() < b.rank(); });
 }

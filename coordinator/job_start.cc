@@ -152,7 +152,7 @@ void CoordinatedJob::BeginAttempt(const SharedManifest& source, Turn& turn) {
   StartRanges(source.get());
   view_.clear_initialiser();
   view_.clear_cut();  // of an attempt that is over
-  view_.clear_stop_step();
+  ClearStopSteps(view_);
   if (source != nullptr) {
     view_.set_state(v1::JOB_STATE_RESTORING);
     view_.set_message(absl::StrCat("the servers load checkpoint ", source->id()));

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/coordinated_job.h"
 #include "coordinator/job_spec_check.h"
+#include "coordinator/sync_groups.h"
 #include "coordinator/turn_log.h"
 #include "rpc/protocol.h"
 #include "rpc/regime.h"
@@ -14,6 +15,8 @@ namespace weir {
 namespace {
 
 constexpr absl::Duration kOrphanSaveTime = absl::Minutes(5);
+// How long sync groups may take, one after another, to agree on their last steps.
+constexpr absl::Duration kSettleTime = absl::Seconds(20);
 
 }  // namespace
 
@@ -27,7 +30,8 @@ void CoordinatedJob::Stop(const std::string& reason, Turn& turn) {
   }
   if (view_.stop()) return;
   ChangeView().set_stop(true);
-  view_.set_stop_step(IsSync(spec()) ? kStopNotSettled : 0);
+  UnsettleStop(view_);
+  settle_by_ = turn.now() + kSettleTime;
   view_.set_message(message);
   if (roster_.Members().empty()) return AfterDeparture(message, turn);
   SettleStop(turn);
@@ -46,34 +50,42 @@ absl::Status CoordinatedJob::CheckMayBeForgotten() const {
   return weir::CheckMayBeForgotten(view_, newest.get());
 }
 
-// In `sync` all workers stop before the same step.
+// All who are in step stop before the same one. Of sync groups one after another.
 void CoordinatedJob::SettleStop(Turn& turn) {
-  if (!view_.stop() || view_.stop_step() != kStopNotSettled || change_ != nullptr ||
-      saver_.cutting() || view_.state() != v1::JOB_STATE_RUNNING) {
+  const absl::optional<uint32_t> sync_group = UnsettledStop(view_);
+  if (!view_.stop() || !sync_group || change_ != nullptr || saver_.cutting() ||
+      view_.state() != v1::JOB_STATE_RUNNING) {
     return;
   }
   StepChange::Options options;
-  options.first_step = roster_.highest_step() + 1;
+  options.first_step = HighestStep(*sync_group) + 1;
+  options.sync_group = *sync_group;
   options.deadline = turn.now() + kStepHoldTime;
   options.view_at = [](CoordinatedJob& job, uint64_t) { return job.ViewWith({}, {}); };
   StartChange(
       std::move(options),
-      [](CoordinatedJob& job, Turn& later, const StepChange::Result& result) {
-        job.OnStopSettled(result, later);
+      [group = *sync_group](CoordinatedJob& job, Turn& later, const StepChange::Result& result) {
+        job.OnStopSettled(group, result, later);
       },
       turn);
 }
 
-void CoordinatedJob::OnStopSettled(const StepChange::Result& result, Turn& turn) {
+void CoordinatedJob::OnStopSettled(uint32_t sync_group, const StepChange::Result& result,
+                                   Turn& turn) {
   const bool undisturbed = last_version_ == admitting_version_;
+  // The servers make one change at a time, and that of the group before may be to come.
+  const bool again = HasSyncGroups(spec()) && turn.now() < settle_by_;
+  if (again && !result.status.ok() && !result.perhaps_committed) return;
   last_generation_ = std::max(last_generation_, view_.generation());
   if (!undisturbed || !result.status.ok()) ++last_generation_;
   ChangeView().set_generation(last_generation_);
   if (result.status.ok() && !undisturbed) return;  // a newer view was published: once more
+  if (!result.status.ok() && again) return;
   // Without an agreement each stops after its current step.
-  view_.set_stop_step(result.status.ok() ? result.step + StepChange::kKnownAfter : 0);
-  LogLater(turn, spdlog::level::info, "workers stop job={} before_step={}: {}", name(),
-           view_.stop_step(), result.status.ToString());
+  const uint64_t step = result.status.ok() ? result.step + StepChange::kKnownAfter : 0;
+  SettleStopOf(sync_group, step, view_);
+  LogLater(turn, spdlog::level::info, "workers stop job={} sync_group={} before_step={}: {}",
+           name(), sync_group, step, result.status.ToString());
 }
 
 // Nobody is left, for too long or because the job was stopped: what it has done is saved if it

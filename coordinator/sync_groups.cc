@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "rpc/regime.h"
+
 namespace weir {
 namespace {
 
@@ -71,6 +73,44 @@ uint32_t SizeOfSyncGroup(const v1::JobView& view, uint32_t sync_group) {
 
 uint32_t NumSyncGroups(const v1::JobView& view) {
   return static_cast<uint32_t>(Sizes(view).size());
+}
+
+absl::optional<uint32_t> UnsettledStop(const v1::JobView& view) {
+  if (view.stop_step() == kStopNotSettled) return 0;
+  for (const v1::Member& member : view.members()) {
+    if (member.stop_step() == kStopNotSettled) return member.sync_group();
+  }
+  return absl::nullopt;
+}
+
+void UnsettleStop(v1::JobView& view) {
+  if (IsSync(view.spec())) view.set_stop_step(kStopNotSettled);
+  if (!HasSyncGroups(view.spec())) return;
+  for (const auto& [sync_group, size] : Sizes(view)) {
+    if (size > 1) SettleStopOf(sync_group, kStopNotSettled, view);
+  }
+}
+
+void SettleStopOf(uint32_t sync_group, uint64_t stop_step, v1::JobView& view) {
+  if (!HasSyncGroups(view.spec())) {
+    view.set_stop_step(stop_step);
+    return;
+  }
+  for (v1::Member& member : *view.mutable_members()) {
+    if (member.sync_group() == sync_group) member.set_stop_step(stop_step);
+  }
+}
+
+uint64_t StopStepOf(const v1::JobView& view, uint32_t sync_group) {
+  for (const v1::Member& member : view.members()) {
+    if (member.sync_group() == sync_group) return member.stop_step();
+  }
+  return 0;
+}
+
+void ClearStopSteps(v1::JobView& view) {
+  view.clear_stop_step();
+  for (v1::Member& member : *view.mutable_members()) member.clear_stop_step();
 }
 
 void AlignMarks(const v1::JobView& view, std::vector<v1::CutMark>& marks) {

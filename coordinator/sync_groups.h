@@ -26,6 +26,18 @@ uint32_t SyncGroupOf(const v1::JobView& view, WorkerId worker);
 uint32_t SizeOfSyncGroup(const v1::JobView& view, uint32_t sync_group);
 uint32_t NumSyncGroups(const v1::JobView& view);
 
+// JobView.stop_step, and Member.stop_step of a sync group, before the last step is agreed on.
+inline constexpr uint64_t kStopNotSettled = ~uint64_t{0};
+// Those who are in step, and have not agreed on their last one: the number of the group, 0 in
+// `sync`.
+absl::optional<uint32_t> UnsettledStop(const v1::JobView& view);
+// Of all who are in step in a job that stops, where they are several.
+void UnsettleStop(v1::JobView& view);
+void SettleStopOf(uint32_t sync_group, uint64_t stop_step, v1::JobView& view);
+// Of those who are in the group already; 0: there is none.
+uint64_t StopStepOf(const v1::JobView& view, uint32_t sync_group);
+void ClearStopSteps(v1::JobView& view);
+
 // Puts the marks of a cut between two steps of each sync group: those of its members that have not
 // begun the newest step that another has begun finish it before the cut.
 void AlignMarks(const v1::JobView& view, std::vector<v1::CutMark>& marks);

@@ -121,9 +121,10 @@ absl::Status TrainingAttempt::DoWhatIsDue() {
   return Fetch();
 }
 
-// In `sync` all do the same steps, so that each of these is a whole one.
+// All who are in step do the same ones, so that each of these is a whole one.
 bool TrainingAttempt::StopsHere(const JobInfo& info) const {
-  return info.stop && (!sync_ || step_ >= info.stop_step);
+  const bool in_step = sync_ || SyncGroups(parts_.spec) > 0;
+  return info.stop && (!in_step || step_ >= info.stop_step);
 }
 
 absl::StatusOr<Metrics> TrainingAttempt::Step() {

@@ -74,6 +74,28 @@ TEST_F(OwnInput, EachExampleOfADatasetCountsOnceInEveryRegimeAndShape) {
   EXPECT_EQ(trained("async", {"regime=async", "model.options.prefetch=1"}), -504);
 }
 
+// In steps of 4 an epoch takes 504 off, exactly if each number is in one whole step of a group. The
+// first run stops somewhere in the middle, with each group in ranges of its own.
+TEST_F(OwnInput, WhatSyncGroupsHaveDoneWhenTheyAreStoppedIsNotDoneAgain) {
+  std::vector<std::string> settings = {
+      "model.options.input=dataset", "data.examples=64", "epochs=400", "workers=4",
+      "regime.sync_group_size=2",    "log_every=20"};
+  for (int rank = 0; rank < 4; ++rank) StartWorker(absl::StrCat("a", rank), settings, rank);
+  for (int rank = 0; rank < 4; ++rank) {
+    WEIR_ASSERT_OK(cluster_->WaitForLine(absl::StrCat("a", rank), "samples/s", kLong));
+  }
+  WEIR_ASSERT_OK(cluster_->StartProgram(
+      "stop", "weir", {"stop", "probe", "--coordinator", cluster_->coordinator()}));
+  for (const char* name : {"stop", "a0", "a1", "a2", "a3"}) EXPECT_EQ(ExitOf(name), 0);
+  EXPECT_THAT(cluster_->Output("a0"), HasSubstr("stopped by command"));
+  EXPECT_LT(SavedValue("probe"), 0);
+  EXPECT_GT(SavedValue("probe"), 400 * -504);
+  settings.push_back("resume=latest");
+  for (int rank = 0; rank < 4; ++rank) StartWorker(absl::StrCat("b", rank), settings, rank);
+  for (const char* name : {"b0", "b1", "b2", "b3"}) EXPECT_EQ(ExitOf(name), 0);
+  EXPECT_EQ(SavedValue("probe"), 400 * -504);
+}
+
 TEST_F(OwnInput, AWorkerWhoseSourceEndsLeavesAndTheOtherFinishes) {
   const std::vector<std::string> settings = {"model.options.input=ends", "steps=40"};
   StartWorker("stays", settings, 0);

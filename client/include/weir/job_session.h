@@ -41,8 +41,8 @@ struct JobInfo {
   std::vector<Member> members;  // by rank
   uint32_t servers = 0;         // that hold the job's variables; 0: not placed yet
   bool initialiser = false;     // this worker assigns the initial values
-  bool stop = false;            // end after the current step, in sync not before stop_step
-  uint64_t stop_step = 0;       // the first step that nobody runs
+  bool stop = false;            // end after the current step, but not before stop_step
+  uint64_t stop_step = 0;       // sync, sync groups: the first that nobody in step with it runs
   std::string checkpoint_id;    // the attempt started from it; empty: from initial values
   uint64_t resume_step = 0;
   uint64_t resume_examples = 0;

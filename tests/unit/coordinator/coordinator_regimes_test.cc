@@ -5,10 +5,13 @@
 namespace weir {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+constexpr uint64_t kNotSettled = ~uint64_t{0};
 
 class CoordinatorRegimes : public CoordinatorTest {
  protected:
@@ -31,6 +34,12 @@ class CoordinatorRegimes : public CoordinatorTest {
     progress.set_examples(own);
     progress.set_consumed(consumed);
     return progress;
+  }
+  std::vector<uint64_t> StopSteps() {
+    const v1::JobView view = View();
+    std::vector<uint64_t> steps;
+    for (const v1::Member& member : view.members()) steps.push_back(member.stop_step());
+    return steps;
   }
   v1::JobStatus Show() {
     v1::ShowJobRequest request;
@@ -190,6 +199,58 @@ TEST_F(CoordinatorRegimes, WhatASyncGroupHoldsComesBackWithItsLastMember) {
   WEIR_ASSERT_OK(Leave(4, false));
   WEIR_ASSERT_OK_AND_ASSIGN(const v1::TakeRangesReply back, Take(1, 3, 40));
   EXPECT_EQ(back.ranges(0).first(), lost.ranges(0).first());
+}
+
+// As in `sync`: of a change at step f all know at f + 2.
+TEST_F(CoordinatorRegimes, EachSyncGroupStopsBeforeAStepOfItsOwn) {
+  RunJob(GroupsJob(4, 2), {1, 2, 3, 4});
+  WEIR_ASSERT_OK(Beat(1, 40));
+  WEIR_ASSERT_OK(Beat(4, 7));
+  WEIR_ASSERT_OK(Stop());
+  EXPECT_THAT(StopSteps(), ElementsAre(43, 43, kNotSettled, kNotSettled));
+  Pass(absl::Seconds(1), {1, 2, 3, 4}, {900, 901});
+  EXPECT_THAT(StopSteps(), ElementsAre(43, 43, 10, 10));
+  ASSERT_THAT(servers_.prepare.calls, SizeIs(4)) << "of two servers";
+  EXPECT_EQ(servers_.prepare.calls[3].second.sync_group(), 1);
+  EXPECT_EQ(servers_.prepare.calls[3].second.step(), 8);
+}
+
+// The servers are still to come to the boundary of the group before.
+TEST_F(CoordinatorRegimes, ASyncGroupIsAskedAgainForItsLastStepWhileTheServersAreBusy) {
+  RunJob(GroupsJob(4, 2), {1, 2, 3, 4});
+  int refused = 0;
+  servers_.prepare.answer =
+      [&](const auto&,
+          const v1::PrepareStepRequest& request) -> absl::StatusOr<v1::PrepareStepReply> {
+    if (request.sync_group() == 0 || ++refused > 4) return v1::PrepareStepReply();
+    return absl::FailedPreconditionError("change 256 is under way at step 1");
+  };
+  WEIR_ASSERT_OK(Stop());
+  Pass(absl::Seconds(1), {1, 2, 3, 4}, {900, 901});
+  EXPECT_GT(refused, 4);
+  EXPECT_THAT(StopSteps(), ElementsAre(3, 3, 3, 3));
+}
+
+TEST_F(CoordinatorRegimes, SyncGroupsStopAlsoWhereNoStepCanBeAgreedOn) {
+  RunJob(GroupsJob(4, 2), {1, 2, 3, 4});
+  servers_.prepare.answer = [](const auto&, const auto&) -> absl::StatusOr<v1::PrepareStepReply> {
+    return absl::UnavailableError("away");
+  };
+  WEIR_ASSERT_OK(Stop());
+  Pass(absl::Seconds(15), {1, 2, 3, 4}, {900, 901});
+  EXPECT_THAT(StopSteps(), Each(kNotSettled));
+  Pass(absl::Seconds(10), {1, 2, 3, 4}, {900, 901});
+  EXPECT_THAT(StopSteps(), Each(0));
+}
+
+TEST_F(CoordinatorRegimes, AWorkerThatIsAloneInItsSyncGroupNeedsNoAgreementToStop) {
+  v1::JobSpec spec = GroupsJob(4, 2);
+  spec.set_min_workers(3);
+  RunJob(spec, {1, 2, 3});
+  WEIR_ASSERT_OK(Stop());
+  Pass(absl::Seconds(1), {1, 2, 3}, {900, 901});
+  EXPECT_THAT(StopSteps(), ElementsAre(3, 3, 0));
+  EXPECT_THAT(servers_.prepare.calls, SizeIs(2));
 }
 
 // A batch of 20 of the 40 is done, 10 by each of the two.

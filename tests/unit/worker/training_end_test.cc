@@ -81,6 +81,21 @@ TEST_F(TrainingEnd, AStoppedSyncJobIsLeftBeforeTheStepThatNobodyRuns) {
   EXPECT_EQ(summary.steps, 3u);
 }
 
+TEST_F(TrainingEnd, AStoppedWorkerOfASyncGroupLeavesBeforeTheStepThatItsGroupDoesNotRun) {
+  spec_.set_workers(2);
+  spec_.mutable_regime()->set_kind(v1::REGIME_SYNC_GROUPS);
+  spec_.mutable_regime()->set_sync_group_size(2);
+  session_.ranges = {{0, 0, 20}};
+  client_.before_push = [&](const PushOptions&) {
+    session_.info.stop = true;
+    session_.info.stop_step = 2;
+    return absl::OkStatus();
+  };
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_TRUE(summary.stopped);
+  EXPECT_EQ(summary.steps, 2u);
+}
+
 TEST_F(TrainingEnd, ACheckpointThatFailsDoesNotCostTheEvaluation) {
   session_.saved = absl::ResourceExhaustedError("the disk is full");
   WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
