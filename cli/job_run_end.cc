@@ -96,6 +96,10 @@ absl::Status JobRun::Conclude(const absl::StatusOr<v1::JobStatus>& job, const Ve
   // A run that was refused leaves an earlier one's result alone.
   if (folder_.Trained() || verdict.code == 0) WEIR_RETURN_IF_ERROR(WriteResult(facts));
   Explain(verdict);
+  if (job.ok() && IsOfThisRun(*job)) {
+    const std::string nothing_left = NothingLeftText(*job);
+    if (!nothing_left.empty()) console_.Line(nothing_left);
+  }
   return absl::OkStatus();
 }
 

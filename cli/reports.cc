@@ -192,6 +192,17 @@ std::string StopReport(const v1::JobStatus& before, const v1::JobStatus& after) 
                       " stop after their current step; then it is saved.\n");
 }
 
+std::string NothingLeftText(const v1::JobStatus& job) {
+  const v1::ResumePoint& resume = job.view().resume();
+  if (job.view().state() != v1::JOB_STATE_FINISHED || resume.checkpoint_id().empty() ||
+      job.examples() > resume.examples()) {
+    return "";
+  }
+  return absl::StrCat("Nothing was left to train: checkpoint ", resume.checkpoint_id(),
+                      ", which it went on from, is at the end of the job. Train on with a greater "
+                      "length (as --set epochs=N), or begin anew with --replace.");
+}
+
 std::string LocalReport(const LocalState& state) {
   Table table({{"PROCESS"}, {"ADDRESS"}, {"PID", Align::kRight}, {"RESTARTS", Align::kRight}});
   for (const LocalState::Process& process : state.processes) {

@@ -18,6 +18,8 @@ std::string JobReport(const v1::JobStatus& job);  // with its workers
 std::string CheckpointsReport(const v1::ListCheckpointsReply& checkpoints);
 // What `weir stop` has done.
 std::string StopReport(const v1::JobStatus& before, const v1::JobStatus& after);
+// Of a run that has ended: that it began at its end. Empty: it did not.
+std::string NothingLeftText(const v1::JobStatus& job);
 // The processes of `weir local up`.
 std::string LocalReport(const LocalState& state);
 

@@ -35,6 +35,17 @@ absl::optional<RangeDispenser> MakeRanges(const v1::JobSpec& spec) {
                          .shared = HasSyncGroups(spec)});
 }
 
+// Of the run: the newest intact one that it saved, else that which it goes on from. Empty: none.
+std::string LatestCheckpoint(const CheckpointCatalog& checkpoints, const v1::JobView& view) {
+  std::string source;
+  for (const absl::StatusOr<SharedManifest>& manifest : checkpoints.List(view.name())) {
+    if (!manifest.ok()) continue;
+    if ((*manifest)->run_id() == view.run_id()) return (*manifest)->id();
+    if ((*manifest)->id() == view.resume().checkpoint_id()) source = (*manifest)->id();
+  }
+  return source;
+}
+
 }  // namespace
 
 CoordinatedJob::CoordinatedJob(const JobContext& context, const v1::JobSpec& spec, uint64_t run_id,
@@ -260,11 +271,7 @@ v1::JobStatus CoordinatedJob::Status(absl::Time now) const {
   status.set_examples(ExamplesDone());
   status.set_created_unix_ms(created_unix_ms_);
   status.set_finished_unix_ms(finished_unix_ms_);
-  for (const auto& manifest : context_.checkpoints->List(name())) {
-    if (!manifest.ok()) continue;
-    status.set_latest_checkpoint((*manifest)->id());
-    break;
-  }
+  status.set_latest_checkpoint(LatestCheckpoint(*context_.checkpoints, view_));
   return status;
 }
 

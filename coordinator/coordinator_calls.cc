@@ -62,8 +62,8 @@ absl::Status LiveWithOtherSpec(const CoordinatedJob& live, const MessageDifferen
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "job '", live.name(), "' has no workers, but is live with another specification (", differs,
-      "); end it with `weir stop ", live.name(),
-      "`, which saves a checkpoint to go on from, or say replace: true to begin anew"));
+      "); end it with `weir stop ", live.name(), "`, which saves a checkpoint to go on from, or ",
+      kBeginAnew));
 }
 
 absl::Status StillRuns(const CoordinatedJob& live) {

@@ -8,24 +8,22 @@ namespace weir {
 namespace {
 
 std::string GoOnFrom(const v1::Manifest& newest) {
-  return absl::StrCat("; say resume: auto to go on from checkpoint ", newest.id(), " at step ",
-                      newest.step(), ", or");
+  return absl::StrCat("; go on from checkpoint ", newest.id(), " at step ", newest.step(),
+                      " with resume: auto (`weir run --resume auto`), or ");
 }
-
-constexpr char kReplace[] = " replace: true to begin anew";
 
 }  // namespace
 
 absl::Status CheckMayBeForgotten(const v1::JobView& last, const v1::Manifest* newest) {
   if (last.state() == v1::JOB_STATE_FAILED && newest == nullptr) return absl::OkStatus();
-  const std::string go_on = newest == nullptr ? ", and left no checkpoint; say" : GoOnFrom(*newest);
-  return absl::FailedPreconditionError(absl::StrCat(EndOf(last), go_on, kReplace));
+  const std::string go_on = newest == nullptr ? ", and left no checkpoint; " : GoOnFrom(*newest);
+  return absl::FailedPreconditionError(absl::StrCat(EndOf(last), go_on, kBeginAnew));
 }
 
 absl::Status CheckMayBeForgotten(const v1::Manifest& newest) {
   return absl::FailedPreconditionError(
       absl::StrCat("job '", newest.job(), "' has checkpoints, of a run that is no longer known",
-                   GoOnFrom(newest), kReplace));
+                   GoOnFrom(newest), kBeginAnew));
 }
 
 }  // namespace weir

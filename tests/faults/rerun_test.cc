@@ -50,6 +50,11 @@ TEST_F(RunTest, AJobGoesOnFromItsNewestCheckpointOrFromTheOneThatIsNamed) {
   EXPECT_THAT(second.output, HasSubstr("step=32 checkpoint=" + id));
   EXPECT_EQ(Summary().value("steps", 0), 64);
   EXPECT_NE(Summary().value("checkpoint", ""), id);
+  EXPECT_THAT(second.output, Not(HasSubstr("Nothing was left to train")));
+  const Answer again = run("auto", "2");
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("Nothing was left to train: checkpoint "));
+  EXPECT_EQ(Summary().value("steps", 0), 64);
 
   const Answer third = run(id.c_str(), "3");
   ASSERT_EQ(third.code, 0) << third.output;
@@ -81,8 +86,8 @@ TEST_F(RunTest, AnInterruptSavesACheckpointThatTheNextRunGoesOnFrom) {
   // A plain rerun does not throw it away in silence.
   const Answer plain = Run({"--servers", "2"});
   EXPECT_EQ(plain.code, 3) << plain.output;
-  EXPECT_THAT(plain.output, AllOf(HasSubstr("resume: auto to go on from checkpoint " + checkpoint),
-                                  HasSubstr("replace: true to begin anew")));
+  EXPECT_THAT(plain.output, AllOf(HasSubstr("go on from checkpoint " + checkpoint),
+                                  HasSubstr("begin anew with replace: true")));
 }
 
 // All processes of the run die with it; the next run's coordinator gives the dead members a lease.

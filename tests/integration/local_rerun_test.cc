@@ -34,10 +34,10 @@ TEST_F(LocalCheckpointTest, AJobThatHasEndedIsNotBegunAnewUnlessItIsReplaced) {
     stop = false;
     EXPECT_THAT(
         Open(options),
-        HasStatus(absl::StatusCode::kFailedPrecondition,
-                  AllOf(HasSubstr(how),
-                        HasSubstr("; say resume: auto to go on from checkpoint 00000001-0 at step "
-                                  "2, or replace: true to begin anew"))));
+        HasStatus(
+            absl::StatusCode::kFailedPrecondition,
+            AllOf(HasSubstr(how),
+                  HasSubstr("; go on from checkpoint 00000001-0 at step 2 with resume: auto"))));
     options.spec.set_resume("auto");
     {
       WEIR_ASSERT_OK_AND_ASSIGN(Job job, Open(options));
@@ -58,8 +58,8 @@ TEST_F(LocalCheckpointTest, AJobThatHasEndedWithoutACheckpointSaysSo) {
   }
   EXPECT_THAT(Open(options),
               HasStatus(absl::StatusCode::kFailedPrecondition,
-                        HasSubstr("job 'job' has finished, and left no checkpoint; say replace: "
-                                  "true to begin anew")));
+                        HasSubstr("job 'job' has finished, and left no checkpoint; begin anew "
+                                  "with replace: true")));
 }
 
 TEST_F(LocalCheckpointTest, AJobThatFailedBeforeItHadACheckpointBeginsAnew) {
@@ -148,10 +148,11 @@ TEST_F(LocalCheckpointTest, CheckpointsOfWhichNoRunIsKnownAreNotPushedOut) {
   }
   // A cluster leaves none here.
   WEIR_ASSERT_OK(FileSystem::Real().RemoveFile(temp_ / "checkpoints/job/local.run"));
-  EXPECT_THAT(Open(OptionsFor("")).status(),
-              HasStatus(absl::StatusCode::kFailedPrecondition,
-                        AllOf(HasSubstr("say resume: auto to go on from checkpoint 00000001-0"),
-                              HasSubstr("replace: true to begin anew"))));
+  EXPECT_THAT(
+      Open(OptionsFor("")).status(),
+      HasStatus(absl::StatusCode::kFailedPrecondition,
+                AllOf(HasSubstr("go on from checkpoint 00000001-0 at step 1 with resume: auto"),
+                      HasSubstr("begin anew with replace: true"))));
   WEIR_EXPECT_OK(Open(OptionsFor("auto")).status());
 }
 

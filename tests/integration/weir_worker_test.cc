@@ -88,8 +88,8 @@ TEST_F(WeirWorker, TwoRunsOfAJobAreEqual) {
   const auto first = nlohmann::json::parse(folder_.Read("run/summary.json"));
   const Answer refused = Run({"--local"});
   EXPECT_EQ(refused.code, 3);
-  EXPECT_THAT(refused.output, HasSubstr("job 'tiny' has finished, and left no checkpoint; say "
-                                        "replace: true to begin anew"));
+  EXPECT_THAT(refused.output, HasSubstr("job 'tiny' has finished, and left no checkpoint; "
+                                        "begin anew with replace: true"));
   EXPECT_EQ(nlohmann::json::parse(folder_.Read("run/summary.json")), first) << "it is left alone";
   EXPECT_EQ(Run({"--local", "--set", "replace=true"}).code, 0);
   const auto second = nlohmann::json::parse(folder_.Read("run/summary.json"));
@@ -169,8 +169,9 @@ TEST_F(WeirWorker, ASignalEndsALocalJobWithACheckpointThatItGoesOnFrom) {
                 HasSubstr("is saved: the same command with --set resume=auto goes on from it"));
     const Answer plain = Run({"--local", "--set", "epochs=100000"});
     EXPECT_EQ(plain.code, 3);
-    EXPECT_THAT(plain.output, AllOf(HasSubstr("was stopped by command; say resume: auto to go on"),
-                                    HasSubstr("or replace: true to begin anew")));
+    EXPECT_THAT(plain.output,
+                AllOf(HasSubstr("was stopped by command; go on from checkpoint 0000000"),
+                      HasSubstr("or begin anew with replace: true")));
     const auto resumed = Start({"--local", "--set", "epochs=100000", "--set", "resume=latest"});
     ASSERT_TRUE(WaitForLine(*resumed, "resumes from 0000000", kLong));
     for (int i = 0; i < 2; ++i) resumed->Signal(SIGINT);

@@ -252,7 +252,7 @@ absl::StatusOr<v1::JobView> LocalCheckpoints::LastRun() {
   WEIR_ASSIGN_OR_RETURN(const std::string text, options_.files->ReadFile(path, kMostBytes));
   if (google::protobuf::TextFormat::ParseFromString(text, &view) && view.run_id() != 0) return view;
   return absl::DataLossError(absl::StrCat(
-      path, ": is damaged; remove it, and say resume: auto to go on from the newest checkpoint"));
+      path, ": is damaged; remove it, and go on from the newest checkpoint with resume: auto"));
 }
 
 absl::Status LocalCheckpoints::Record(const v1::JobView& view) {

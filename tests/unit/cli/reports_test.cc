@@ -281,5 +281,21 @@ TEST(Reports, StopSaysWhatItHasFoundAndWhatIsSaved) {
             "j has ended already (finished); its newest checkpoint is 00000002-1.\n");
 }
 
+TEST(NothingLeft, IsToldOfARunThatFinishedWhereItBegan) {
+  v1::JobStatus job;
+  job.mutable_view()->set_state(v1::JOB_STATE_FINISHED);
+  EXPECT_EQ(NothingLeftText(job), "") << "it resumed from nothing";
+  job.mutable_view()->mutable_resume()->set_checkpoint_id("00000002-1");
+  job.mutable_view()->mutable_resume()->set_examples(512);
+  job.set_examples(512);
+  EXPECT_THAT(NothingLeftText(job), AllOf(HasSubstr("checkpoint 00000002-1"),
+                                          HasSubstr("--set epochs=N"), HasSubstr("--replace")));
+  job.set_examples(513);
+  EXPECT_EQ(NothingLeftText(job), "");
+  job.set_examples(512);
+  job.mutable_view()->set_state(v1::JOB_STATE_STOPPED);
+  EXPECT_EQ(NothingLeftText(job), "");
+}
+
 }  // namespace
 }  // namespace weir

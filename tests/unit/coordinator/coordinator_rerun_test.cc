@@ -26,6 +26,14 @@ class CoordinatorRerun : public CoordinatorTest {
     spec.set_replace(true);
     return spec;
   }
+  std::string LatestCheckpointOf(uint64_t run) {
+    const auto listed = Call(&Coordinator::ListJobs, v1::ListJobsRequest());
+    EXPECT_THAT(listed, IsOk());
+    for (const v1::JobStatus& job : listed->jobs()) {
+      if (job.view().run_id() == run) return job.latest_checkpoint();
+    }
+    return "not listed";
+  }
 };
 
 TEST_F(CoordinatorRerun, WorkerThatJoinsIsNotAskedToResumeOrReplaceAsTheOthersDid) {
@@ -85,6 +93,21 @@ TEST_F(CoordinatorRerun, JobThatHasLostItsStateResumesFromTheNewestCheckpointOfI
   WEIR_ASSERT_OK(Join(3, Resuming(SyncJob(1), "latest")));
   WEIR_ASSERT_OK(Declare(3, OneVariable()));
   EXPECT_EQ(View().resume().checkpoint_id(), id);
+}
+
+TEST_F(CoordinatorRerun, EachRunIsListedWithTheNewestCheckpointOfItsOwnElseThatItGoesOnFrom) {
+  RunJob(SyncJob(1), {1});
+  const uint64_t first = View().run_id();
+  EXPECT_EQ(LatestCheckpointOf(first), "");
+  const std::string older = SaveAt(3);
+  WEIR_ASSERT_OK(Leave(1, true));
+  WEIR_ASSERT_OK(Join(2, Resuming(SyncJob(1), "auto")));
+  WEIR_ASSERT_OK(Declare(2, OneVariable()));
+  const uint64_t second = View().run_id();
+  EXPECT_EQ(LatestCheckpointOf(second), older);
+  const std::string newer = SaveAt(6);
+  EXPECT_EQ(LatestCheckpointOf(second), newer);
+  EXPECT_EQ(LatestCheckpointOf(first), older);
 }
 
 TEST_F(CoordinatorRerun, JobThatHasLostEverythingCannotBeResumedFromItsLatestCheckpoint) {
@@ -160,8 +183,8 @@ TEST_F(CoordinatorRerun, StoppedJobIsNotSilentlyBegunAnew) {
       Join(2, spec),
       HasStatus(kFailedPrecondition,
                 AllOf(HasSubstr("job 'job' was stopped by command; "),
-                      HasSubstr("say resume: auto to go on from checkpoint 00000001-1 at step 30"),
-                      HasSubstr("replace: true to begin anew"))));
+                      HasSubstr("go on from checkpoint 00000001-1 at step 30 with resume: auto"),
+                      HasSubstr("begin anew with replace: true"))));
   WEIR_ASSERT_OK(Join(2, Resuming(spec, "auto")));
   WEIR_ASSERT_OK(Declare(2, OneVariable()));
   EXPECT_EQ(View().resume().step(), 30);
@@ -173,7 +196,7 @@ TEST_F(CoordinatorRerun, StoppedJobWithoutACheckpointSaysSo) {
   WEIR_ASSERT_OK(Leave(1, true));
   EXPECT_THAT(Join(2, SyncJob(1)),
               HasStatus(kFailedPrecondition,
-                        HasSubstr("left no checkpoint; say replace: true to begin anew")));
+                        HasSubstr("left no checkpoint; begin anew with replace: true")));
 }
 
 // 60,000 examples in batches of 64 a worker: 235 steps an epoch for 4 workers, 118 for 8, 469
@@ -243,8 +266,7 @@ TEST_F(CoordinatorRerun, FailedResumeLeavesTheCheckpointsOfTheRunBeforeProtected
   RunJob(SyncJob(1), {1});
   const std::string id = SaveAt(3);
   WEIR_ASSERT_OK(Leave(1, true));
-  const auto refused =
-      HasStatus(kFailedPrecondition, HasSubstr("say resume: auto to go on from checkpoint " + id));
+  const auto refused = HasStatus(kFailedPrecondition, HasSubstr("go on from checkpoint " + id));
   WEIR_ASSERT_OK(Join(2, Resuming(SyncJob(1), "auto")));
   v1::Declaration wider = OneVariable(1 << 21);
   ASSERT_THAT(Declare(2, wider), HasStatus(kFailedPrecondition, HasSubstr("another model")));
@@ -275,9 +297,8 @@ TEST_F(CoordinatorRerun, CheckpointsOfARunThatIsNoLongerKnownAreNotPushedOut) {
   executor_.Advance(kTick);
   ASSERT_THAT(Call(&Coordinator::ListJobs, v1::ListJobsRequest())->jobs(), SizeIs(200));
   EXPECT_THAT(Join(1000, SyncJob(1)),
-              HasStatus(kFailedPrecondition,
-                        AllOf(HasSubstr("say resume: auto to go on from checkpoint " + id),
-                              HasSubstr("replace: true to begin anew"))));
+              HasStatus(kFailedPrecondition, AllOf(HasSubstr("go on from checkpoint " + id),
+                                                   HasSubstr("begin anew with replace: true"))));
   WEIR_ASSERT_OK(Join(1000, Resuming(SyncJob(1), "auto")));
 }
 

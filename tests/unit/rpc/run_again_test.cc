@@ -29,8 +29,9 @@ TEST(RunAgain, WhatHasACheckpointIsNotForgottenAndBothRemediesAreTold) {
     EXPECT_THAT(CheckMayBeForgotten(Ended(state), &newest),
                 HasStatus(absl::StatusCode::kFailedPrecondition,
                           absl::StrCat("job 'r1' ", how,
-                                       "; say resume: auto to go on from checkpoint 00000004-1 at "
-                                       "step 231, or replace: true to begin anew")));
+                                       "; go on from checkpoint 00000004-1 at step 231 with "
+                                       "resume: auto (`weir run --resume auto`), or begin anew "
+                                       "with replace: true (`weir run --replace`)")));
   }
 }
 
@@ -41,18 +42,19 @@ TEST(RunAgain, CheckpointsWithoutARecordOfTheirRunAreNotForgotten) {
   newest.set_step(231);
   EXPECT_THAT(CheckMayBeForgotten(newest),
               HasStatus(absl::StatusCode::kFailedPrecondition,
-                        "job 'r1' has checkpoints, of a run that is no longer known; say resume: "
-                        "auto to go on from checkpoint 00000004-1 at step 231, or replace: true to "
-                        "begin anew"));
+                        "job 'r1' has checkpoints, of a run that is no longer known; go on from "
+                        "checkpoint 00000004-1 at step 231 with resume: auto (`weir run --resume "
+                        "auto`), or begin anew with replace: true (`weir run --replace`)"));
 }
 
 TEST(RunAgain, WithoutACheckpointOnlyWhatHasFailedIsForgotten) {
   WEIR_EXPECT_OK(CheckMayBeForgotten(Ended(v1::JOB_STATE_FAILED), nullptr));
   for (const auto state : {v1::JOB_STATE_FINISHED, v1::JOB_STATE_STOPPED}) {
-    EXPECT_THAT(CheckMayBeForgotten(Ended(state), nullptr),
-                HasStatus(absl::StatusCode::kFailedPrecondition,
-                          ::testing::HasSubstr(
-                              ", and left no checkpoint; say replace: true to begin anew")));
+    EXPECT_THAT(
+        CheckMayBeForgotten(Ended(state), nullptr),
+        HasStatus(absl::StatusCode::kFailedPrecondition,
+                  ::testing::HasSubstr(", and left no checkpoint; begin anew with replace: true "
+                                       "(`weir run --replace`)")));
   }
 }
 
