@@ -58,7 +58,10 @@ class TrainingAttempt final : public TrainingSteps {
   absl::Status TellStepsDone();
   absl::StatusOr<RunSummary> End();
   absl::StatusOr<RunSummary> EndEarly();
-  absl::Status SaveFinal(RunSummary& summary);
+  absl::Status SaveNow(RunSummary& summary);
+  absl::Status SaveFinal(BarrierResult met, RunSummary& summary);
+  std::string MyRank() const;  // as a barrier is told of it
+  bool IsMe(uint32_t rank) const;
   // For barriers: among those that have done the same steps.
   BarrierOptions Meeting() const;
   bool over() const { return stopped_ || ended_ || !input_ended_.empty(); }

@@ -2,9 +2,12 @@
 // How an attempt of the job ends: with the job, or stopped by command.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <limits>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/status_macros.h"
 #include "rpc/job_length.h"
 #include "rpc/regime.h"
@@ -36,6 +39,26 @@ StepSeconds MeanSeconds(const std::map<std::string, double>& sums) {
   return seconds.DividedBy(ValueOr(sums, "steps_made", 0));
 }
 
+// Each puts its own into a barrier whose result is to say who has met there.
+constexpr char kRank[] = "rank/";
+constexpr char kTried[] = "tried";  // to save the final checkpoint
+
+std::string NameOfTurn(const std::string& name, int turn) {
+  return turn == 1 ? name : absl::StrCat(name, "-", turn);
+}
+
+// The same for all who have met, whatever views they have.
+uint32_t LowestRank(const BarrierResult& met) {
+  uint32_t lowest = std::numeric_limits<uint32_t>::max();
+  for (const auto& [name, value] : met.sums) {
+    absl::string_view digits = name;
+    uint32_t rank = 0;
+    if (!absl::ConsumePrefix(&digits, kRank) || !absl::SimpleAtoi(digits, &rank)) continue;
+    lowest = std::min(lowest, rank);
+  }
+  return lowest;
+}
+
 }  // namespace
 
 absl::Status TrainingAttempt::CheckTrained() const {
@@ -63,14 +86,39 @@ absl::Status TrainingAttempt::TellStepsDone() {
 }
 
 // A checkpoint that cannot be saved is no reason to lose the evaluation too.
-absl::Status TrainingAttempt::SaveFinal(RunSummary& summary) {
-  if (!parts_.spec.checkpoint().at_end() || !lowest()) return absl::OkStatus();
+absl::Status TrainingAttempt::SaveNow(RunSummary& summary) {
   const auto saved = parts_.session.SaveCheckpoint(parts_.log.last_metrics());
   if (saved.ok()) summary.checkpoint = *saved;
   if (absl::IsAborted(saved.status())) return saved.status();
   summary.saved = saved.status();
   if (!saved.ok()) spdlog::error("no final checkpoint: {}", saved.status().ToString());
   return absl::OkStatus();
+}
+
+// The lowest of those who have met saves. Where it dies over it, the next meeting shows that, and
+// the lowest of that one does.
+absl::Status TrainingAttempt::SaveFinal(BarrierResult met, RunSummary& summary) {
+  const bool saves = parts_.spec.checkpoint().at_end();
+  for (int turn = 1;; ++turn) {
+    std::map<std::string, double> mine = {{MyRank(), 1}};
+    if (saves && IsMe(LowestRank(met))) {
+      WEIR_RETURN_IF_ERROR(SaveNow(summary));
+      mine[kTried] = 1;
+    }
+    WEIR_ASSIGN_OR_RETURN(met, parts_.session.Barrier(NameOfTurn("saved", turn), mine, Meeting()));
+    if (saves && ValueOr(met.sums, kTried, 0) == 0) continue;
+    // Asked while nobody can have left yet.
+    summary.lead = IsMe(LowestRank(met));
+    return absl::OkStatus();
+  }
+}
+
+std::string TrainingAttempt::MyRank() const {
+  return absl::StrCat(kRank, parts_.session.Info().rank);
+}
+
+bool TrainingAttempt::IsMe(uint32_t rank) const {
+  return parts_.session.Info().rank == rank;
 }
 
 absl::StatusOr<RunSummary> TrainingAttempt::End() {
@@ -82,16 +130,14 @@ absl::StatusOr<RunSummary> TrainingAttempt::End() {
   std::map<std::string, double> mine = {
       {"steps", steps_made}, {"rate", rate}, {"late", static_cast<double>(updates_.late_pushes())}};
   PutSeconds(seconds_, steps_made_, mine);
+  mine[MyRank()] = 1;
   const auto loss = parts_.log.last_metrics().find("loss");
   if (loss != parts_.log.last_metrics().end()) {
     mine["loss"] = loss->second;
     mine["losses"] = 1;
   }
   WEIR_ASSIGN_OR_RETURN(const BarrierResult all, parts_.session.Barrier("end", mine, Meeting()));
-  WEIR_RETURN_IF_ERROR(SaveFinal(summary));
-  WEIR_RETURN_IF_ERROR(parts_.session.Barrier("saved", {}, Meeting()).status());
-  // Asked while nobody can have left yet.
-  summary.lead = lowest();
+  WEIR_RETURN_IF_ERROR(SaveFinal(all, summary));
   Metrics test;
   if (parts_.test != nullptr) {
     WEIR_ASSIGN_OR_RETURN(test, evaluation_.Together("evaluate-final", sync_ ? step_ : 0));

@@ -57,6 +57,7 @@ class FakeSession final : public JobSession {
     if (at_barrier) at_barrier(name);
     BarrierResult result{values, static_cast<uint32_t>(info.members.size())};
     for (auto& [key, sum] : result.sums) sum *= alike;
+    for (const auto& [key, value] : from_others[name]) result.sums[key] += value;
     return result;
   }
   absl::StatusOr<TakenRanges> TakeRanges(uint64_t, absl::Duration) override {
@@ -94,6 +95,7 @@ class FakeSession final : public JobSession {
   std::function<void(const std::string&)> at_barrier;
   bool others_leave_too = false;
   double alike = 1;  // members that bring to a barrier what this one brings
+  std::map<std::string, std::map<std::string, double>> from_others;  // by barrier
   std::vector<DataRange> ranges;
   int dry = 0;  // requests for ranges that find none for now
   std::vector<Progress> reported;
@@ -140,7 +142,7 @@ class FakeClient final : public ParameterClient {
     pushes.push_back(options);
     absent.push_back(gradients[0].data == nullptr);
     if (!absent.back()) weight -= *static_cast<const float*>(gradients[0].data);
-    std::memcpy(into[0].data, &weight, sizeof(weight));
+    if (!into.empty()) std::memcpy(into[0].data, &weight, sizeof(weight));
     PushStats stats;
     stats.staleness = 3;
     if (answer) answer(options, stats);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a run ends: by its length, by an interruption, by a stop of the job, by an error.
+#include <algorithm>
+
 #include "tests/unit/worker/training_fixture.h"
 
 namespace weir {
@@ -11,7 +13,16 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class TrainingEnd : public TrainingFixture {};
+class TrainingEnd : public TrainingFixture {
+ protected:
+  void BeTheSecondOfTwo() {
+    session_.info.rank = 1;
+    session_.info.members = {{0, 0}, {1, 0}};
+    session_.info.initialiser = false;
+    session_.info.state = JobState::kRunning;
+    session_.alike = 2;
+  }
+};
 
 // The job has ended when it comes: it brings nothing, but it is not left waiting for a step that
 // nobody runs.
@@ -106,16 +117,36 @@ TEST_F(TrainingEnd, ACheckpointThatFailsDoesNotCostTheEvaluation) {
 
 // The first worker may have left before the second comes out of the last barrier.
 TEST_F(TrainingEnd, OnlyTheLowestRankOfTheWholeJobWritesTheSummary) {
-  session_.info.rank = 1;
-  session_.info.members = {{0, 0}, {1, 0}};
-  session_.info.initialiser = false;
-  session_.info.state = JobState::kRunning;
+  BeTheSecondOfTwo();
+  for (const char* barrier : {"end", "saved"}) session_.from_others[barrier] = {{"rank/0", 1}};
+  session_.from_others["saved"]["tried"] = 1;
   session_.at_barrier = [&](const std::string& name) {
     if (name == "evaluate-final") session_.info.members = {{1, 0}};
   };
-  session_.alike = 2;
   WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
   EXPECT_FALSE(summary.lead);
+  EXPECT_THAT(calls_, Not(Contains("save")));
+}
+
+// All meet at the end; the first one is not among those who meet when it should have saved.
+TEST_F(TrainingEnd, TheCheckpointOfOneThatDiesOverItIsSavedByTheNext) {
+  BeTheSecondOfTwo();
+  session_.from_others["end"] = {{"rank/0", 1}};
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_THAT(std::vector<std::string>(std::find(calls_.begin(), calls_.end(), "barrier end"),
+                                       calls_.end() - 3),
+              ElementsAre("barrier end", "barrier saved", "save", "barrier saved-2"));
+  EXPECT_EQ(summary.checkpoint, "checkpoint-1");
+  EXPECT_TRUE(summary.lead);
+}
+
+// One that cannot be saved is not tried by all, one after the other.
+TEST_F(TrainingEnd, ACheckpointThatAnotherHasTriedToSaveIsLeftAtThat) {
+  BeTheSecondOfTwo();
+  session_.from_others["end"] = {{"rank/0", 1}};
+  session_.from_others["saved"] = {{"rank/0", 1}, {"tried", 1}};
+  WEIR_ASSERT_OK(Run());
+  EXPECT_THAT(calls_, AllOf(Not(Contains("save")), Not(Contains("barrier saved-2"))));
 }
 
 TEST_F(TrainingEnd, ARefusedDeclarationEndsTheRun) {
