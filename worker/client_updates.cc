@@ -126,6 +126,18 @@ absl::Status ClientUpdates::Finish(uint32_t groups) {
   return absl::OkStatus();
 }
 
+absl::Status ClientUpdates::Restate(uint32_t group, absl::Span<const PushItem> values, bool tells) {
+  std::vector<PushItem> items(values.begin(), values.end());
+  for (PushItem& item : items) {
+    if (!tells) item = {item.variable, nullptr, 0};
+  }
+  PushOptions options = NextOptions(group);
+  options.weight = tells ? 1 : 0;
+  options.consumed = place_.consumed;
+  several_in_a_step_ = true;
+  return client_.PushPull(items, {}, options).status();
+}
+
 absl::Status ClientUpdates::PushState(absl::Span<const PushItem> state, uint64_t step) {
   place_.step = step;
   PushOptions options = NextOptions(0);

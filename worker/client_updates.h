@@ -50,6 +50,10 @@ class ClientUpdates final : public GroupUpdates {
                                              absl::Span<const PullItem> weights,
                                              double weight) override;
 
+  // Once more, after the last step: the values of an optimizer that the workers step themselves,
+  // from the one that `tells` them; from the others absent.
+  absl::Status Restate(uint32_t group, absl::Span<const PushItem> values, bool tells);
+
   // State variables: kept by the servers, aggregated over the workers.
   absl::Status PushState(absl::Span<const PushItem> state, uint64_t step);
 

@@ -25,6 +25,16 @@ std::vector<size_t> VariablesOf(const OptimizerLink& link) {
   return variables;
 }
 
+// As they are pushed.
+std::vector<PushItem> ItemsOf(const OptimizerLink& link, bool present) {
+  std::vector<PushItem> items;
+  for (const size_t variable : VariablesOf(link)) {
+    const PullItem at = link.step->variables->StorageOf(variable);
+    items.push_back({variable, present ? at.data : nullptr, present ? at.bytes : 0});
+  }
+  return items;
+}
+
 // What a replica brings to a meeting about one local optimizer.
 struct Brought {
   ReplicaParts& parts;
@@ -117,7 +127,7 @@ Gradients GradientsToStepOn(const OptimizerLink& link, Gradients gradients) {
   return gradients;
 }
 
-absl::Status StepLocally(const OptimizerLink& link, const Gradients& gradients) {
+absl::Status StepLocally(OptimizerLink& link, const Gradients& gradients) {
   StepParts& step = *link.step;
   const uint32_t group = link.groups.front();
   // All hold the same; one of them tells the servers.
@@ -128,13 +138,14 @@ absl::Status StepLocally(const OptimizerLink& link, const Gradients& gradients) 
       step.variables->TakeFromFirst(link.variables);
       if (tells) link.local->Save();
     }));
+    link.told = tells;
   }
-  std::vector<PushItem> values;
-  for (const size_t variable : VariablesOf(link)) {
-    const PullItem at = step.variables->StorageOf(variable);
-    values.push_back({variable, tells ? at.data : nullptr, tells ? at.bytes : 0});
-  }
-  return step.updates->Update(group, values, {}, tells ? 1 : 0);
+  return step.updates->Update(group, ItemsOf(link, tells), {}, tells ? 1 : 0);
+}
+
+absl::StatusOr<LocalValues> LocalValuesOf(const OptimizerLink& link) {
+  WEIR_RETURN_IF_ERROR(CatchErrors(NameOf(link), [&] { link.local->Save(); }));
+  return LocalValues{link.groups.front(), ItemsOf(link, /*present=*/true), link.told};
 }
 
 }  // namespace weir

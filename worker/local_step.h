@@ -3,8 +3,10 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "worker/gradient_clip.h"
 #include "worker/replica_parts.h"
+#include "worker/replica_runner.h"
 
 namespace weir {
 
@@ -19,6 +21,10 @@ void ShareLocalOptimizers(ReplicaParts& parts);
 Gradients GradientsToStepOn(const OptimizerLink& link, Gradients gradients);
 
 // For all replicas of the process, which wait; the link is that of the first.
-absl::Status StepLocally(const OptimizerLink& link, const Gradients& gradients);
+absl::Status StepLocally(OptimizerLink& link, const Gradients& gradients);
+
+// While no replica computes; the link is that of the process's first one. Errors:
+// FailedPrecondition - it keeps other things than after its first step.
+absl::StatusOr<LocalValues> LocalValuesOf(const OptimizerLink& link);
 
 }  // namespace weir

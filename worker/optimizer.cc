@@ -37,7 +37,7 @@ torch::Tensor Handed(const torch::Tensor& parameter, const std::string& name) {
 struct Brought {
   Gradients gradients;
   double weight;
-  const OptimizerLink* link;
+  OptimizerLink* link;
 };
 
 const Brought& At(const void* contribution) {

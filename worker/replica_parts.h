@@ -36,6 +36,7 @@ struct OptimizerLink {
   // Of an optimizer that the replicas step: that of the process's first one is used.
   std::shared_ptr<LocalOptimizer> local;  // links are of handles, which users copy
   std::vector<size_t> kept;               // variables of what it keeps, in the group of all
+  bool told = false;                      // its last step's values were this process's to push
 };
 
 // A module that follows another one.

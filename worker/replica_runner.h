@@ -34,6 +34,13 @@ struct ReplicaStep {
   ProcessCollectives* others = nullptr;  // nullptr: this process is all there is
 };
 
+// An optimizer that the replicas step themselves, after its last step.
+struct LocalValues {
+  uint32_t group = 0;            // index in the declaration plus one
+  std::vector<PushItem> values;  // of all of its variables; valid until the next call of anything
+  bool told = false;             // this process has pushed them with that step
+};
+
 // The replicas of a process as the training loop sees them, without LibTorch. Used from one thread.
 class ReplicaRunner {
  public:
@@ -67,6 +74,12 @@ class ReplicaRunner {
   // Waits for the weights of updates that steps have not waited for, and lands them: before anybody
   // looks at weights. Train and the end of Loop do so by themselves. Errors: those of `updates`.
   virtual absl::Status Settle() { return absl::OkStatus(); }
+
+  // Of the optimizers that the replicas step themselves. Errors: FailedPrecondition - one keeps
+  // other things than after its first step.
+  virtual absl::StatusOr<std::vector<LocalValues>> LocalOptimizers() {
+    return std::vector<LocalValues>();
+  }
 
   // The model's own loop over its steps, or Train over and over. Errors of steps are theirs to
   // keep; Internal - the loop threw, with its message.

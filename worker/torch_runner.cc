@@ -19,6 +19,7 @@
 #include "worker/deferred_updates.h"
 #include "worker/local_collectives.h"
 #include "worker/local_optimizer.h"
+#include "worker/local_step.h"
 #include "worker/replica_loop.h"
 #include "worker/replica_threads.h"
 #include "worker/replica_variables.h"
@@ -147,6 +148,14 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
     }
   }
   std::vector<PushItem> State() override { return variables_.State(); }
+  absl::StatusOr<std::vector<LocalValues>> LocalOptimizers() override {
+    std::vector<LocalValues> all;
+    for (const auto& link : replicas_[0]->parts().links) {
+      if (link->local == nullptr) continue;
+      WEIR_ASSIGN_OR_RETURN(all.emplace_back(), LocalValuesOf(*link));
+    }
+    return all;
+  }
   void KeepState() override { variables_.KeepState(); }
   void RestoreState() override { variables_.RestoreState(); }
 

@@ -55,6 +55,7 @@ class TrainingAttempt final : public TrainingSteps {
   absl::StatusOr<RunSummary> EndWithInput();
   // training_end.cc
   absl::Status CheckTrained() const;
+  absl::Status RestateLocalOptimizers();
   absl::Status TellStepsDone();
   absl::StatusOr<RunSummary> End();
   absl::StatusOr<RunSummary> EndEarly();

@@ -69,6 +69,29 @@ absl::Status TrainingAttempt::CheckTrained() const {
       " steps: no step function has called Step() of an optimizer, such as ", groups[0].name));
 }
 
+// One worker pushes what a local optimizer has come to. Where it has died over the last step, no
+// next one mends that: those who are left tell it once more, before they ask for it.
+absl::Status TrainingAttempt::RestateLocalOptimizers() {
+  if (step_ == first_step_) return absl::OkStatus();
+  WEIR_ASSIGN_OR_RETURN(std::vector<LocalValues> optimizers, parts_.runner.LocalOptimizers());
+  bool known = optimizers.empty();
+  for (int turn = 1; !known; ++turn) {
+    const auto told = [](const LocalValues& each) { return absl::StrCat("told/", each.group); };
+    std::map<std::string, double> mine = {{MyRank(), 1}};
+    for (const LocalValues& each : optimizers) mine[told(each)] = each.told ? 1 : 0;
+    WEIR_ASSIGN_OR_RETURN(const BarrierResult met,
+                          parts_.session.Barrier(NameOfTurn("stepped", turn), mine, Meeting()));
+    known = true;
+    for (LocalValues& each : optimizers) {
+      if (ValueOr(met.sums, told(each), 0) > 0) continue;
+      known = false;
+      each.told = IsMe(LowestRank(met));
+      WEIR_RETURN_IF_ERROR(updates_.Restate(each.group, each.values, each.told));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Where a group has several updates in a step, or none, servers see that the step is over when the
 // next one comes, or somebody asks for the weights after it. So all ask, before one saves these.
 absl::Status TrainingAttempt::TellStepsDone() {
@@ -124,6 +147,7 @@ bool TrainingAttempt::IsMe(uint32_t rank) const {
 absl::StatusOr<RunSummary> TrainingAttempt::End() {
   RunSummary summary;
   const double rate = static_cast<double>(examples_) / TrainSeconds();
+  WEIR_RETURN_IF_ERROR(RestateLocalOptimizers());
   WEIR_RETURN_IF_ERROR(PushState());
   WEIR_RETURN_IF_ERROR(TellStepsDone());
   const double steps_made = leads_group() ? static_cast<double>(step_ - first_step_) : 0;

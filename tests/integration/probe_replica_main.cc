@@ -4,10 +4,12 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 
+#include <csignal>
 #include <cstdio>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "tests/support/lamb.h"
 #include "weir/run.h"
@@ -24,16 +26,28 @@ void Expect(bool holds, const char* claim) {
   if (!holds) throw std::runtime_error(std::string("not so: ") + claim);
 }
 
+// Its process is killed in the middle of a step: all know the step's gradients, and nobody's values
+// have been told to the servers.
+struct MortalLamb : weir::Lamb {
+  using Lamb::Lamb;
+  torch::Tensor step(LossClosure closure = nullptr) override {
+    if (dies) std::raise(SIGKILL);
+    return Lamb::step(std::move(closure));
+  }
+  bool dies = false;
+};
+
 struct Probe : weir::Replica {
   explicit Probe(weir::ReplicaContext& context)
       : step(context.options().Get("step", std::string())),
         often(context.Add("often", Count())),
         seldom(context.Add("seldom", Count())),
+        dies_in(context.options().Get("dies_in", int64_t{-1})),
         first(context.WrapOptimizer("first", often->parameters(), torch::optim::SGDOptions(1))),
         second(context.WrapOptimizer("second", seldom->parameters(), torch::optim::SGDOptions(1))) {
     if (step != "lamb") return;
     net = context.Add("net", torch::nn::Linear(64, 4));
-    lamb = context.WrapOptimizer("lamb", std::make_unique<weir::Lamb>(net->parameters()));
+    lamb = context.WrapOptimizer("lamb", std::make_unique<MortalLamb>(net->parameters()));
   }
 
   weir::Nest Train(weir::StepContext& context, const weir::Nest& batch) override {
@@ -129,6 +143,8 @@ struct Probe : weir::Replica {
     expect_equal();
     const torch::Tensor scores = net(batch["image"].flatten(1));
     torch::cross_entropy_loss(scores, batch["label"]).backward();
+    static_cast<MortalLamb&>(lamb.local()).dies =
+        context.replica_id() == 0 && static_cast<int64_t>(context.step()) == dies_in;
     lamb.Step();
     expect_equal();
     Update(often, first);
@@ -139,6 +155,7 @@ struct Probe : weir::Replica {
   torch::nn::Linear net{nullptr};
   weir::Optimizer lamb;
   Count often, seldom;
+  const int64_t dies_in;  // the step; of "lamb"
   weir::Optimizer first, second;
 };
 

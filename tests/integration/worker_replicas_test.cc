@@ -2,6 +2,7 @@
 // Replicas of one's own in several worker processes.
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -189,6 +190,25 @@ TEST_F(WorkerReplicas, WithALocalOptimizerThatGoOnOnOtherServersEqualThoseThatWe
   EXPECT_EQ(Difference(on_three, whole), "");
   EXPECT_NE(on_three.variables.at("lamb/state/net/weight/mean").weights,
             half.variables.at("lamb/state/net/weight/mean").weights);
+}
+
+// It is killed when all have stepped and it has pushed nothing: no next step brings it.
+TEST_F(WorkerReplicas, WithALocalOptimizerAreSavedWholeWhereTheOneThatTellsItDiesInTheLastStep) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto whole, TrainedWithLamb("whole", {"epochs=2"}));
+  const std::vector<std::string> settings = {"name=job", "model.options.step=lamb",
+                                             "model.options.dies_in=15", "deterministic=true",
+                                             "epochs=2"};
+  StartWorker("lowest", settings);
+  WEIR_ASSERT_OK(cluster_->WaitForLine("coordinator", "job=job rank=0", kLong));
+  StartWorker("other", settings);
+  WEIR_ASSERT_OK_AND_ASSIGN(const ExitState ended, cluster_->WaitForExit("lowest", kLong));
+  EXPECT_EQ(ended.signal, SIGKILL) << ended.ToString() << "\n" << cluster_->Output("lowest");
+  AwaitSuccess("other");
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto saved, ReadSavedCheckpoint(folder_ / "coordinator", "job"));
+  EXPECT_EQ(saved.manifest.step(), 16u);
+  for (const auto& [name, variable] : whole.variables) {
+    EXPECT_EQ(saved.variables.at(name).weights, variable.weights) << name;
+  }
 }
 
 // The one that stays is in the middle of a step, and goes on without the other; who comes in its

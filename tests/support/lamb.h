@@ -45,7 +45,7 @@ struct LambParamState : public torch::optim::OptimizerCloneableParamState<LambPa
   }
 };
 
-class Lamb final : public torch::optim::Optimizer {
+class Lamb : public torch::optim::Optimizer {
  public:
   explicit Lamb(std::vector<torch::Tensor> parameters, LambOptions options = LambOptions())
       : Optimizer({torch::optim::OptimizerParamGroup(std::move(parameters))},

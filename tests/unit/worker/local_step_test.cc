@@ -109,6 +109,25 @@ TEST(ALocalOptimizer, PushesWeightsAndWhatItKeeps) {
   EXPECT_THAT(values.pushed, ElementsAre(0, 1, 2, 3, 4, 5, 6));
 }
 
+TEST(ALocalOptimizer, SaysWhatItHasComeToAndWhetherThisProcessHasPushedThat) {
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create({}));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto before, runner->LocalOptimizers());
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_FALSE(before[0].told);
+  Values values;
+  WEIR_ASSERT_OK(runner->Train(ReplicaStep(), {SineImages(6)}, values));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto after, runner->LocalOptimizers());
+  ASSERT_EQ(after.size(), 1u);
+  EXPECT_TRUE(after[0].told);
+  EXPECT_EQ(after[0].group, 1u);
+  std::vector<size_t> variables;
+  for (const PushItem& item : after[0].values) {
+    EXPECT_EQ(item.data, runner->Storage()[item.variable].data);
+    variables.push_back(item.variable);
+  }
+  EXPECT_EQ(variables, values.pushed);
+}
+
 TEST(ALocalOptimizer, DoesNotStepAgainInAStepThatIsRepeated) {
   WEIR_ASSERT_OK_AND_ASSIGN(const auto runner, Create({}));
   Values values;
@@ -192,6 +211,8 @@ TEST(ALocalOptimizer, OfANewcomerTakesItsValuesFromOneWhoIsNotNew) {
   WEIR_ASSERT_OK(runner->Train(place, {SineImages(3), SineImages(3)}, updates));
   EXPECT_EQ(others.broadcasts, 2);  // one of f32, one of f64
   EXPECT_EQ(WeightsOf(*runner), std::vector<float>(32, 0.5f));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto local, runner->LocalOptimizers());
+  EXPECT_FALSE(local.front().told);  // the other has
   place.newcomer = false;
   WEIR_ASSERT_OK(runner->Train(place, {SineImages(3), SineImages(3)}, updates));
   EXPECT_EQ(others.broadcasts, 2);

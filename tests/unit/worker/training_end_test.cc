@@ -149,6 +149,47 @@ TEST_F(TrainingEnd, ACheckpointThatAnotherHasTriedToSaveIsLeftAtThat) {
   EXPECT_THAT(calls_, AllOf(Not(Contains("save")), Not(Contains("barrier saved-2"))));
 }
 
+// Of three steps, the last of which the other was to tell the servers of.
+TEST_F(TrainingEnd, WhatADeadWorkerHadToTellOfALocalOptimizerIsToldByTheNext) {
+  BeTheSecondOfTwo();
+  const float value = 7;
+  runner_.local = {{1, {{0, &value, sizeof(value)}}, false}};
+  WEIR_ASSERT_OK(Run());
+  ASSERT_EQ(client_.pushes.size(), 4u);
+  EXPECT_EQ(client_.pushes[3].group, 1u);
+  EXPECT_EQ(client_.pushes[3].step, 2u);
+  EXPECT_EQ(client_.pushes[3].group_step, 3u);
+  EXPECT_EQ(client_.pushes[3].weight, 1);
+  EXPECT_EQ(client_.pushes[3].examples, 0u);
+  EXPECT_FALSE(client_.absent[3]);
+  // Then all of it, and before anything else is saved or read.
+  EXPECT_THAT(
+      std::vector<std::string>(calls_.begin() + 2, calls_.begin() + 7),
+      ElementsAre("barrier stepped", "barrier stepped-2", "state 3", "pull 3", "barrier end"));
+}
+
+TEST_F(TrainingEnd, WhatALowerRankTellsOfALocalOptimizerIsAbsentHere) {
+  BeTheSecondOfTwo();
+  const float value = 7;
+  runner_.local = {{1, {{0, &value, sizeof(value)}}, false}};
+  session_.from_others["stepped"] = {{"rank/0", 1}};
+  session_.from_others["stepped-2"] = {{"rank/0", 1}, {"told/1", 1}};
+  WEIR_ASSERT_OK(Run());
+  ASSERT_EQ(client_.pushes.size(), 4u);
+  EXPECT_EQ(client_.pushes[3].weight, 0);
+  EXPECT_TRUE(client_.absent[3]);
+}
+
+TEST_F(TrainingEnd, ALocalOptimizerOfWhichThoseWhoAreThereHaveToldIsNotToldAgain) {
+  BeTheSecondOfTwo();
+  const float value = 7;
+  runner_.local = {{1, {{0, &value, sizeof(value)}}, false}};
+  session_.from_others["stepped"] = {{"rank/0", 1}, {"told/1", 1}};
+  WEIR_ASSERT_OK(Run());
+  EXPECT_EQ(client_.pushes.size(), 3u);
+  EXPECT_THAT(calls_, Not(Contains("barrier stepped-2")));
+}
+
 TEST_F(TrainingEnd, ARefusedDeclarationEndsTheRun) {
   session_.declared = absl::FailedPreconditionError("variable weight: shape differs");
   EXPECT_THAT(Run().status(),

@@ -40,6 +40,7 @@ class FakeRunner final : public ReplicaRunner {
   }
   void Land(absl::Span<const PullItem>) override {}
   std::vector<PushItem> State() override { return {{1, &counter, sizeof(counter)}}; }
+  absl::StatusOr<std::vector<LocalValues>> LocalOptimizers() override { return local; }
   void KeepState() override { kept_ = counter; }
   void RestoreState() override { counter = kept_; }
   absl::StatusOr<Metrics> Train(const ReplicaStep& step, absl::Span<const ReplicaBatch> batches,
@@ -93,6 +94,7 @@ class FakeRunner final : public ReplicaRunner {
   bool forgets_to_step = false;
   std::function<void(const ReplicaStep&)> before_update;
   int updates_a_step = 1;
+  std::vector<LocalValues> local;  // optimizers
   std::vector<uint64_t> trained;
   std::vector<ReplicaStep> steps;
   std::vector<absl::Status> failures;        // of the next steps, before they push
