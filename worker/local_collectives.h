@@ -29,6 +29,8 @@ class LocalCollectives {
   // The collectives of a step, or of the time before it; those of the step count on from these.
   void BeginStep(const Step& step);
   void BeginBefore(const Step& step);
+  // What was called since the last step is called again, from the first on.
+  void BeginAgain() { before_ = false; }
 
   // For a replica, counted from 0 here.
   Collectives& of(uint32_t replica) { return handles_[replica]; }

@@ -19,7 +19,8 @@ class ReplicaLoop {
   virtual bool Next() = 0;
   virtual absl::StatusOr<std::vector<Nest>> RunStep(const TorchReplica::StepFunction& function) = 0;
   virtual void Log(const std::vector<Nest>& outputs) = 0;
-  // Between steps: `function` on each local replica's value; what it gives is equal on all.
+  // Between steps: `function` on each local replica's value; what it gives is equal on all. It may
+  // be called again until the step that is next is done, where a worker leaves in the middle.
   virtual absl::StatusOr<Nest> Collect(
       const std::vector<Nest>& values,
       const std::function<Nest(StepContext&, const Nest&)>& function) = 0;

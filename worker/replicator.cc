@@ -19,14 +19,14 @@ absl::StatusOr<std::vector<Nest>> ReplicatorBase::RunStep(const StepFunction& fu
 
 absl::StatusOr<Nest> ReplicatorBase::Reduce(const std::vector<Nest>& values, ReduceOp op,
                                             const std::string& name) {
-  return loop_.Collect(values, [&](StepContext& context, const Nest& value) {
+  return loop_.Collect(values, [op, name](StepContext& context, const Nest& value) {
     return context.AllReduce(value, op, name);
   });
 }
 
 absl::StatusOr<Nest> ReplicatorBase::Broadcast(const std::vector<Nest>& values, uint32_t source,
                                                const std::string& name) {
-  return loop_.Collect(values, [&](StepContext& context, const Nest& value) {
+  return loop_.Collect(values, [source, name](StepContext& context, const Nest& value) {
     return context.Broadcast(value, source, name);
   });
 }

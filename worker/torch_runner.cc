@@ -4,12 +4,15 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
+#include <spdlog/spdlog.h>
 #include <torch/cuda.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
 #include "client/declaration_proto.h"
 #include "common/status_macros.h"
 #include "rpc/regime.h"
@@ -166,6 +169,9 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
           absl::StrCat(batches.size(), " batches for ", replicas(), " replicas"));
     }
     WEIR_RETURN_IF_ERROR(Settle());
+    if (!between_.empty() && between_place_ != KeyOf(step)) between_.clear();
+    const bool again = std::exchange(trained_, KeyOf(step)) == KeyOf(step);
+    if (again) WEIR_RETURN_IF_ERROR(SayAgain(step));
     meeting_.Begin(step.step, step.first_replica);
     collectives_.BeginStep(CollectivesOf(step));
     generator_.Begin(seed_, step.first_replica, step.step);
@@ -215,18 +221,16 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
           absl::StrCat(values.size(), " values for ", replicas(), " replicas"));
     }
     const ReplicaStep place = steps_->Place();
-    meeting_.Begin(place.step, place.first_replica);
-    collectives_.BeginBefore(CollectivesOf(place));
-    generator_.Begin(seed_, place.first_replica, place.step);
-    threads_.RunAll([&](uint32_t i) {
-      meeting_.Start(i);
-      meeting_.End(
-          i, replicas_[i]->Collect({place.step, place.global_step}, [&](StepContext& context) {
-            return function(context, values[i]);
-          }));
-    });
-    WEIR_RETURN_IF_ERROR(meeting_.failure());
-    return replicas_[0]->output();
+    if (std::exchange(between_place_, KeyOf(place)) != KeyOf(place)) between_.clear();
+    between_.push_back({values, function});
+    absl::Status status = Say(between_.back(), place);
+    while (MayRepeatStep(status)) {
+      spdlog::info("repeating collectives before step={}: {}", place.step, status.ToString());
+      status = SayAgain(steps_->Place());
+    }
+    if (status.ok()) return replicas_[0]->output();
+    between_.pop_back();
+    return status;
   }
 
   ReplicaStep Place() const override { return steps_->Place(); }
@@ -244,6 +248,37 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
   }
 
  private:
+  // A collective between steps.
+  struct Between {
+    std::vector<Nest> values;
+    std::function<Nest(StepContext&, const Nest&)> function;
+  };
+  using PlaceKey = std::pair<uint64_t, uint64_t>;  // attempt and step
+
+  static PlaceKey KeyOf(const ReplicaStep& place) { return {place.attempt, place.step}; }
+
+  absl::Status Say(const Between& between, const ReplicaStep& place) {
+    meeting_.Begin(place.step, place.first_replica);
+    collectives_.BeginBefore(CollectivesOf(place));
+    generator_.Begin(seed_, place.first_replica, place.step);
+    threads_.RunAll([&](uint32_t i) {
+      meeting_.Start(i);
+      meeting_.End(
+          i, replicas_[i]->Collect({place.step, place.global_step}, [&](StepContext& context) {
+            return between.function(context, between.values[i]);
+          }));
+    });
+    return meeting_.failure();
+  }
+
+  // All of them since the last step. A worker has left: some had the result of the last one and
+  // were in the step after it, others not, and all begin where they are together.
+  absl::Status SayAgain(const ReplicaStep& place) {
+    if (!between_.empty()) collectives_.BeginAgain();
+    for (const Between& between : between_) WEIR_RETURN_IF_ERROR(Say(between, place));
+    return absl::OkStatus();
+  }
+
   ReplicaMeeting::Options MeetingOptions(const v1::JobSpec& spec) {
     ReplicaMeeting::Options options;
     options.replicas = ReplicasOf(spec);
@@ -298,7 +333,10 @@ class TorchRunner final : public ReplicaRunner, public ReplicaLoop {
   std::vector<absl::Status> evaluated_;  // by replica
   TorchReplica::StepFunction function_ = CallTrain;
   TrainingSteps* steps_ = nullptr;  // while the loop runs
-  ReplicaThreads threads_;          // ends first
+  std::vector<Between> between_;    // since the last step, before that of:
+  PlaceKey between_place_;
+  absl::optional<PlaceKey> trained_;  // the last step, done or failed
+  ReplicaThreads threads_;            // ends first
 };
 
 }  // namespace

@@ -32,7 +32,8 @@ class ReplicatorBase {
   void Log(const absl::StatusOr<std::vector<Nest>>& outputs);
 
   // Collectives between steps, over all replicas in sync, on one nest for each local replica. All
-  // processes call the same ones in the same order. Errors: those of StepContext's.
+  // processes call the same ones in the same order. Where a worker leaves in the middle of one they
+  // are made again without it. Errors: those of StepContext's.
   absl::StatusOr<Nest> Reduce(const std::vector<Nest>& values, ReduceOp op,
                               const std::string& name = "");
   absl::StatusOr<Nest> Broadcast(const std::vector<Nest>& values, uint32_t source = 0,
