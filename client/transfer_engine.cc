@@ -81,6 +81,7 @@ v1::PushRequest HeaderFrom(const PushOptions& options) {
   header.set_examples(options.examples);
   header.set_rate_scale(options.rate_scale);
   header.set_finished(options.finished);
+  header.set_may_update_again(options.may_update_again);
   return header;
 }
 

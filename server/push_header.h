@@ -30,8 +30,9 @@ struct PushHeader {
   double weight = 0;
   uint64_t examples = 0;
   double rate_scale = 1;
-  uint32_t sync_group = 0;  // of its worker, when it is admitted
-  bool finished = false;    // its worker makes no more steps
+  uint32_t sync_group = 0;        // of its worker, when it is admitted
+  bool finished = false;          // its worker makes no more steps
+  bool may_update_again = false;  // the group in this step
   uint64_t cut = 0;
   Sequence cut_sequence{};
 

@@ -221,6 +221,7 @@ absl::StatusOr<PushHeader> CheckPush(const v1::PushRequest& request, const Store
                     .examples = request.examples(),
                     .rate_scale = request.rate_scale() == 0 ? 1 : request.rate_scale(),
                     .finished = request.finished(),
+                    .may_update_again = request.may_update_again(),
                     .cut = request.cut(),
                     .cut_sequence = Sequence{request.cut_sequence()}};
 }

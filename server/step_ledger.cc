@@ -23,6 +23,7 @@ void StepLedger::Resume(absl::Span<const uint64_t> group_steps, uint64_t step) {
     groups_[g].steps_closed = step;
     groups_[g].open = false;
     groups_[g].closed_chunks = 0;
+    groups_[g].may_follow = false;
     groups_[g].adrift = false;
   }
   steps_begun_ = step;
@@ -59,6 +60,7 @@ bool StepLedger::Open(const PushHeader& push) {
   group.next = push.group_step;
   group.step = push.step;
   group.rate_scale = push.rate_scale;
+  group.may_follow = push.may_update_again;
   steps_begun_ = std::max(steps_begun_, push.step + 1);
   return std::exchange(group.adrift, false);
 }
@@ -111,6 +113,13 @@ bool StepLedger::IsBehind(uint64_t step) const {
   });
 }
 
+// Of the step before: its workers do not know yet whether they update a group in it again.
+bool StepLedger::MoreMayCome(uint64_t step) const {
+  return std::any_of(groups_.begin() + 1, groups_.end(), [&](const Group& group) {
+    return group.chunks > 0 && group.may_follow && group.steps_closed == step;
+  });
+}
+
 uint64_t StepLedger::steps_closed() const {
   uint64_t closed = 0;
   for (const Group& group : groups_) closed = std::max(closed, group.steps_closed);
@@ -131,7 +140,8 @@ absl::optional<StepLedger::OpenStep> StepLedger::OpenBelow(uint64_t step) const 
 
 bool StepLedger::AllClosedBelow(uint64_t step, const MemberSet& members) const {
   if (OpenBelow(step).has_value()) return false;
-  return (!IsBehind(step) && !several_in_a_step_) || Behind(step, members).empty();
+  const bool shown = !IsBehind(step) && !several_in_a_step_ && !MoreMayCome(step);
+  return shown || Behind(step, members).empty();
 }
 
 std::vector<MemberInfo> StepLedger::Behind(uint64_t step, const MemberSet& members) const {

@@ -67,7 +67,8 @@ class StepLedger {
   absl::optional<OpenStep> OpenBelow(uint64_t step) const;
   // True: nothing of a step below `step` is open, and nothing can come: every group has closed the
   // step before it, or every member that counts there has gone beyond it. Where a group has had
-  // several updates in one step, the latter alone: one that is closed need not be the step's last.
+  // several updates in one step, or may have, the latter alone: one that is closed need not be the
+  // step's last.
   bool AllClosedBelow(uint64_t step, const MemberSet& members) const;
   // The members that count below `step` and have not got as far as it.
   std::vector<MemberInfo> Behind(uint64_t step, const MemberSet& members) const;
@@ -82,8 +83,11 @@ class StepLedger {
     double rate_scale = 1;       // of the open one
     uint64_t closed_chunks = 0;  // of the open one
     uint64_t steps_closed = 0;   // one more than the step of the last closed one
+    bool may_follow = false;     // another one in the step of the last opened one
     bool adrift = false;         // `next` is the least that the next push may be of
   };
+
+  bool MoreMayCome(uint64_t step) const;
 
   uint32_t sync_group_;
   std::vector<Group> groups_;  // [0] is state's: never open

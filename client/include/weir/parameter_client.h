@@ -45,6 +45,7 @@ struct PushOptions {
   uint64_t consumed = 0;  // of this worker's data ranges, by the end of this push, in this attempt
   double rate_scale = 1;
   bool finished = false;  // bounded staleness: this worker makes no more steps, none is waited for
+  bool may_update_again = false;  // in step: the group, in this step; equal on all workers
   absl::Duration timeout = absl::Minutes(10);
 };
 

@@ -62,6 +62,32 @@ TEST_F(StepChange, AHoldExpiresAfterTwoSeconds) {
   EXPECT_THAT(CommitCut(1, 0, 5), HasStatus(absl::StatusCode::kAborted, HasSubstr("change 1")));
 }
 
+// In the first step of an attempt nobody knows how many updates it has: one that is closed by all
+// need not be its last.
+TEST_F(StepChange, AStepInWhichAGroupMayBeUpdatedAgainIsOverWhenAllHaveComeToTheNext) {
+  const auto update = [&](const RequestMaker& maker, uint64_t step, uint64_t group_step) {
+    v1::PushRequest request = Whole(maker, group_step);
+    request.set_step(step);
+    request.set_may_update_again(step == 0);
+    return Push(request, Filled(100, 1));
+  };
+  for (const RequestMaker* maker : {&ann, &bob}) WEIR_ASSERT_OK(update(*maker, 0, 0).get());
+  WEIR_ASSERT_OK(Prepare(1, 1));
+  WEIR_ASSERT_OK(CommitCut(1, 1, 5));
+  const auto cut = TakeCut(5);
+  EXPECT_FALSE(cut.has_come());
+  for (const RequestMaker* maker : {&ann, &bob}) WEIR_ASSERT_OK(update(*maker, 0, 1).get());
+  EXPECT_FALSE(cut.has_come());
+  const auto of_ann = update(ann, 1, 2);
+  EXPECT_FALSE(cut.has_come());
+  const auto of_bob = update(bob, 1, 2);
+  WEIR_ASSERT_OK(cut.get());
+  EXPECT_EQ(cut.get()->step, 1u);
+  EXPECT_EQ(cut.get()->group_steps[1], 2u);
+  WEIR_ASSERT_OK(of_ann.get());
+  WEIR_ASSERT_OK(of_bob.get());
+}
+
 TEST_F(StepChange, StepsBeforeThePreparedOneGoOn) {
   WEIR_ASSERT_OK(Prepare(1, 2));
   RunStep(0);
