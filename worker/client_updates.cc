@@ -27,6 +27,7 @@ PushOptions ClientUpdates::NextOptions(uint32_t group) {
   options.group = group;
   options.step = place_.step;
   options.group_step = group_steps_[group]++;
+  options.may_update_again = place_.first && group != 0;
   options.timeout = timeout_;
   return options;
 }
@@ -112,7 +113,7 @@ std::unique_ptr<PendingUpdate> ClientUpdates::StartUpdate(uint32_t group,
 bool ClientUpdates::ShowTheEndOfStepBefore(uint64_t step, size_t groups) const {
   const auto in_it = std::count_if(updated_in_.begin(), updated_in_.end(),
                                    [&](const auto& group) { return group.second == step; });
-  return !several_in_a_step_ && static_cast<size_t>(in_it) == groups;
+  return !several_in_a_step_ && !place_.first && static_cast<size_t>(in_it) == groups;
 }
 
 absl::Status ClientUpdates::Finish(uint32_t groups) {

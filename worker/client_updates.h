@@ -19,6 +19,8 @@ struct StepPlace {
   uint64_t step = 0;
   uint64_t examples = 0;
   uint64_t consumed = 0;  // with this step, in this attempt
+  // The attempt's, not this worker's: how many updates a step has is not known yet.
+  bool first = false;
 };
 
 // Sends updates to the servers and counts the group steps. For one attempt. Borrows client and
@@ -62,8 +64,9 @@ class ClientUpdates final : public GroupUpdates {
 
   // Updates that this attempt has made.
   uint64_t total() const { return total_; }
-  // True: each of the groups had an update in the step before `step`, and none ever had several in
-  // one step: so that who sees the updates sees where that step ended.
+  // True: each of the groups had an update in the step before `step`, which was not the attempt's
+  // first, and none ever had several in one step: so that who sees the updates sees where that step
+  // ended.
   bool ShowTheEndOfStepBefore(uint64_t step, size_t groups) const;
 
   // Of the step's updates so far: push, wait and pull. Of one that was started while the step went

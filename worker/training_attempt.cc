@@ -164,7 +164,8 @@ absl::StatusOr<Metrics> TrainingAttempt::TrainStep(const FeedItem& item) {
 void TrainingAttempt::BeginStep(const FeedItem& item) {
   collectives_.TakeWaited();  // those between the steps
   step_began_ = parts_.clock.Now();
-  updates_.BeginStep({step_, item.slice.examples(), item.consumed});
+  updates_.BeginStep(
+      {step_, item.slice.examples(), item.consumed, in_step() && step_ == info_.resume_step});
 }
 
 void TrainingAttempt::EndStep(const FeedItem& item) {
@@ -253,6 +254,8 @@ absl::Status TrainingAttempt::AfterStep(double position) {
 absl::Status TrainingAttempt::EvaluateNow() {
   WEIR_RETURN_IF_ERROR(parts_.runner.Settle());
   const bool mine = lowest();
+  // So that it does not wait for who waits for it in a collective of the next step.
+  if (sync_) WEIR_RETURN_IF_ERROR(TellStepsDone());
   if (sync_ || mine) WEIR_RETURN_IF_ERROR(PushState());
   if (!mine) return absl::OkStatus();
   const absl::Time began = parts_.clock.Now();

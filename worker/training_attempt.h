@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "rpc/regime.h"
 #include "worker/client_collectives.h"
 #include "worker/client_updates.h"
 #include "worker/data_feed.h"
@@ -70,6 +71,7 @@ class TrainingAttempt final : public TrainingSteps {
   bool leads_group() const;
   // Of the job, as far as this worker knows how far the others are.
   uint64_t GlobalStep() const;
+  bool in_step() const { return sync_ || SyncGroups(parts_.spec) > 0; }
   // In logs: outside `sync` a worker counts its own.
   const char* step_name() const { return sync_ ? "step" : "own_step"; }
   double TrainSeconds() const;

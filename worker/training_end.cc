@@ -3,7 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <deque>
 #include <limits>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -93,17 +97,23 @@ absl::Status TrainingAttempt::RestateLocalOptimizers() {
 }
 
 // Where a group has several updates in a step, or none, servers see that the step is over when the
-// next one comes, or somebody asks for the weights after it. So all ask, before one saves these.
+// next one comes, or somebody asks for the weights after it. So all ask, before one saves or reads
+// these. What the workers compute themselves is not taken over: a server's may be older.
 absl::Status TrainingAttempt::TellStepsDone() {
-  const bool in_step = sync_ || SyncGroups(parts_.spec) > 0;
   const size_t groups = parts_.runner.declaration().groups.size();
-  if (!in_step || updates_.ShowTheEndOfStepBefore(step_, groups)) return absl::OkStatus();
+  if (!in_step() || updates_.ShowTheEndOfStepBefore(step_, groups)) return absl::OkStatus();
   PullOptions options;
   options.step = step_;
   options.timeout = timeout_;
   std::vector<PullItem> parameters;
-  for (const PullItem& item : parts_.runner.Storage()) {
-    if (parts_.runner.declaration().variables[item.variable].group != 0) parameters.push_back(item);
+  std::deque<std::vector<std::byte>> aside;
+  for (PullItem item : parts_.runner.Storage()) {
+    const uint32_t group = parts_.runner.declaration().variables[item.variable].group;
+    if (group == 0) continue;
+    if (std::holds_alternative<Average>(parts_.runner.declaration().groups[group - 1].optimizer)) {
+      item.data = aside.emplace_back(item.bytes).data();
+    }
+    parameters.push_back(item);
   }
   return parts_.client.Pull(parameters, options).status();
 }

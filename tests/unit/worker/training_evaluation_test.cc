@@ -57,6 +57,20 @@ TEST_F(TrainingEvaluation, EvaluationAtIntervalsLeavesTheReplicasStateAlone) {
   EXPECT_EQ(runner_.counter, 3);
 }
 
+// Else the lowest would wait for the second update of the one that waits for it in a collective.
+TEST_F(TrainingEvaluation, WhoDoesNotEvaluateShowsThatItsStepsOfSeveralUpdatesAreDone) {
+  spec_.mutable_evaluate()->mutable_every()->set_examples(16);
+  runner_.updates_a_step = 2;
+  session_.info.rank = 1;
+  session_.info.members = {{0, 0}, {1, 0}};
+  session_.info.initialiser = false;
+  session_.info.state = JobState::kRunning;
+  session_.alike = 2;
+  WEIR_ASSERT_OK(Run());
+  EXPECT_EQ(runner_.evaluated.size(), 1u);  // at the end
+  EXPECT_THAT(calls_, AllOf(Contains("pull 2"), Not(Contains("pull 1"))));
+}
+
 // The aggregate has statistics of the others that are up to `state_every` steps old. At the end all
 // have pushed theirs.
 TEST_F(TrainingEvaluation, AnEvaluationWithinAsyncUsesStatisticsAsNewAsItsWeights) {

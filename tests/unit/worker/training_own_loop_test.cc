@@ -75,6 +75,23 @@ TEST_F(OwnLoop, WhereAGroupHasSeveralUpdatesInAStepAllAskForTheWeightsAfterTheLa
                                   "barrier evaluate-final", "leave finished"));
 }
 
+// How many updates a step has shows in the first.
+TEST_F(OwnLoop, InTheFirstStepOfAnAttemptPushesSayThatOthersMayFollow) {
+  runner_.updates_a_step = 2;
+  WEIR_ASSERT_OK(Run());
+  std::vector<bool> said;
+  for (const PushOptions& push : client_.pushes) said.push_back(push.may_update_again);
+  EXPECT_THAT(said, ElementsAre(true, true, false, false, false, false));
+}
+
+// Nobody's next step shows that it is over.
+TEST_F(OwnLoop, WhereTheFirstStepIsTheLastAllAskForTheWeightsAfterIt) {
+  spec_.mutable_data()->mutable_batch()->set_global(20);
+  WEIR_ASSERT_OK(Run());
+  EXPECT_EQ(client_.pushes.size(), 1u);
+  EXPECT_EQ(std::count(calls_.begin(), calls_.end(), "pull 1"), 2);  // and for the evaluation
+}
+
 // The last of the three steps updates nothing.
 TEST_F(OwnLoop, WhereTheLastStepLeavesAGroupOutAllAskForTheWeightsAfterItToo) {
   runner_.loop = [&](TrainingSteps& steps) {
