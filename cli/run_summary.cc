@@ -53,6 +53,21 @@ std::string Incidents(const json& summary) {
   return absl::StrJoin(parts, ", ");
 }
 
+// "12.5 ms: input 0 %, pull 4 %, ..."; "": no step was timed.
+std::string StepTimes(const json& summary) {
+  constexpr const char* kParts[] = {"input", "pull", "compute", "push", "wait"};
+  const auto seconds = summary.find("step_seconds");
+  if (seconds == summary.end() || !seconds->is_object()) return "";
+  double total = 0;
+  for (const char* part : kParts) total += Number(*seconds, part);
+  if (total <= 0) return "";
+  std::vector<std::string> shares;
+  for (const char* part : kParts) {
+    shares.push_back(absl::StrFormat("%s %.0f %%", part, 100 * Number(*seconds, part) / total));
+  }
+  return absl::StrFormat("%.1f ms: %s", 1000 * total, absl::StrJoin(shares, ", "));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> SummaryJson(const std::string& worker_summary, const RunFacts& facts) {
@@ -102,6 +117,7 @@ absl::StatusOr<std::string> SummaryText(const std::string& summary_json) {
   if (Has(summary, "samples_per_second")) {
     line("samples/s", HumanCount(static_cast<uint64_t>(Number(summary, "samples_per_second"))));
   }
+  line("a step", StepTimes(summary));
   line("incidents", Incidents(summary));
   line("checkpoint", Text(summary, "checkpoint"));
   line("list all", Text(summary, "list_checkpoints"));

@@ -16,7 +16,6 @@ void ClientUpdates::StartFrom(absl::Span<const uint64_t> group_steps) {
 
 void ClientUpdates::BeginStep(const StepPlace& place) {
   place_ = place;
-  seconds_ = {};
   asked_.clear();
   made_.clear();
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -69,9 +70,9 @@ class ClientUpdates final : public GroupUpdates {
   // ended.
   bool ShowTheEndOfStepBefore(uint64_t step, size_t groups) const;
 
-  // Of the step's updates so far: push, wait and pull. Of one that was started while the step went
-  // on, what was waited for it.
-  const StepSeconds& seconds() const { return seconds_; }
+  // Of updates since it was asked last: push, wait and pull. Of one that was started while the step
+  // went on, what was waited for it.
+  StepSeconds TakeSeconds() { return std::exchange(seconds_, StepSeconds()); }
 
   // Pushes of which something came too late and was dropped (backup workers).
   uint64_t late_pushes() const { return late_pushes_; }

@@ -59,6 +59,7 @@ TrainingAttempt::TrainingAttempt(TrainingParts& parts, const JobInfo& info)
 absl::StatusOr<RunSummary> TrainingAttempt::Run() {
   WEIR_RETURN_IF_ERROR(Start());
   const absl::Status loop = parts_.runner.Loop(*this);
+  seconds_ += updates_.TakeSeconds();  // what the end has waited for
   LogStep();
   WEIR_RETURN_IF_ERROR(status_);
   WEIR_RETURN_IF_ERROR(loop);
@@ -163,6 +164,7 @@ absl::StatusOr<Metrics> TrainingAttempt::TrainStep(const FeedItem& item) {
 
 void TrainingAttempt::BeginStep(const FeedItem& item) {
   collectives_.TakeWaited();  // those between the steps
+  between_ = updates_.TakeSeconds();
   step_began_ = parts_.clock.Now();
   updates_.BeginStep(
       {step_, item.slice.examples(), item.consumed, in_step() && step_ == info_.resume_step});
@@ -184,11 +186,12 @@ void TrainingAttempt::EndStep(const FeedItem& item) {
 
 // Where the step's time went. What is not spoken of by the client is computing.
 StepSeconds TrainingAttempt::TakeSeconds() {
-  StepSeconds seconds = updates_.seconds();
+  StepSeconds seconds = updates_.TakeSeconds();
   seconds.wait += absl::ToDoubleSeconds(collectives_.TakeWaited());
   const double step = absl::ToDoubleSeconds(parts_.clock.Now() - step_began_);
   seconds.compute = std::max(0.0, step - seconds.total());
   seconds.input = absl::ToDoubleSeconds(std::exchange(input_, absl::ZeroDuration()));
+  seconds += between_;
   return seconds;
 }
 

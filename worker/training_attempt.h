@@ -98,6 +98,7 @@ class TrainingAttempt final : public TrainingSteps {
   absl::optional<StepRecord> record_;  // of the last one, until it is known whether it is logged
   absl::Duration input_;               // that the next step has waited for its batch
   absl::Time step_began_;
+  StepSeconds between_;  // waited for deferred updates since the step before
   StepSeconds seconds_;  // of all steps of this attempt
   uint64_t steps_made_ = 0;
   bool evaluation_due_ = false;

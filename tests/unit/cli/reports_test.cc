@@ -214,6 +214,17 @@ TEST(RunSummary, WhatWasLostIsSaid) {
   EXPECT_THAT(text, AllOf(HasSubstr("1 daemon restarted"), HasSubstr("40 steps undone")));
 }
 
+TEST(RunSummary, WhereAStepsTimeGoesIsSaidInShares) {
+  WEIR_ASSERT_OK_AND_ASSIGN(
+      const std::string text,
+      SummaryText(R"({"step_seconds": {"input": 0.001, "pull": 0.002, "compute": 0.01,
+                                       "push": 0.003, "wait": 0.004}})"));
+  EXPECT_THAT(text, HasSubstr("a step         20.0 ms: input 5 %, pull 10 %, compute 50 %, "
+                              "push 15 %, wait 20 %\n"));
+  WEIR_ASSERT_OK_AND_ASSIGN(const std::string untimed, SummaryText("{}"));
+  EXPECT_THAT(untimed, Not(HasSubstr("a step")));
+}
+
 TEST(RunSummary, AWorkersSummaryThatIsNoObjectIsRefused) {
   EXPECT_THAT(SummaryJson("[1", {}), HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("")));
 }

@@ -150,7 +150,7 @@ class FakeClient final : public ParameterClient {
   }
   std::unique_ptr<PendingPush> StartPushPull(absl::Span<const PushItem>, absl::Span<const PullItem>,
                                              const PushOptions&) override {
-    return nullptr;
+    return start ? start() : nullptr;
   }
   // Of one participant: its own share.
   absl::StatusOr<ReduceStats> Reduce(absl::Span<const std::byte> data, const ReduceOptions&,
@@ -169,6 +169,7 @@ class FakeClient final : public ParameterClient {
   std::vector<bool> absent;
   std::function<absl::Status(const PushOptions&)> before_push;
   std::function<void(const PushOptions&, PushStats&)> answer;
+  std::function<std::unique_ptr<PendingPush>()> start;
   std::function<absl::StatusOr<ReduceStats>()> reduce;  // null: none is called
 
  private:

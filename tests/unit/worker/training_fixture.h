@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/manual_executor.h"
@@ -58,6 +60,11 @@ class FakeRunner final : public ReplicaRunner {
     const bool absent = batches[0].examples == 0;
     const PushItem push{0, absent ? nullptr : &gradient, absent ? 0 : sizeof(gradient)};
     const PullItem pull{0, &weight, sizeof(weight)};
+    if (defers) {
+      const absl::Status settled = Settle();
+      deferred_ = updates.StartUpdate(1, {push}, {pull}, 1);
+      return settled.ok() ? absl::StatusOr<Metrics>(Metrics()) : settled;
+    }
     for (int i = 0; i < updates_a_step; ++i) {
       const absl::Status status =
           updates.Update(1, {push}, {pull}, static_cast<double>(batches[0].examples));
@@ -70,6 +77,10 @@ class FakeRunner final : public ReplicaRunner {
     }
     counter += 1;
     return Metrics{{"loss", weight}};
+  }
+  absl::Status Settle() override {
+    const auto deferred = std::exchange(deferred_, nullptr);
+    return deferred == nullptr ? absl::OkStatus() : deferred->Wait();
   }
   absl::Status Loop(TrainingSteps& steps) override {
     if (loop) {
@@ -94,6 +105,7 @@ class FakeRunner final : public ReplicaRunner {
   bool forgets_to_step = false;
   std::function<void(const ReplicaStep&)> before_update;
   int updates_a_step = 1;
+  bool defers = false;             // waits for an update in the next step, or where it is told to
   std::vector<LocalValues> local;  // optimizers
   std::vector<uint64_t> trained;
   std::vector<ReplicaStep> steps;
@@ -104,6 +116,7 @@ class FakeRunner final : public ReplicaRunner {
   std::vector<float> evaluated;  // states
 
  private:
+  std::unique_ptr<PendingUpdate> deferred_;
   float kept_ = 0;
   Declaration declaration_;
 };

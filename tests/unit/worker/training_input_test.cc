@@ -174,5 +174,26 @@ TEST_F(TrainingInput, EachPartOfAStepIsReportedWithItsTime) {
   }
 }
 
+// Three updates: two are waited for by evaluations between the steps, the last one at the end.
+TEST_F(TrainingInput, AWaitForDeferredWeightsCountsAlsoWhereItIsBetweenSteps) {
+  class FiveSeconds final : public PendingPush {
+   public:
+    explicit FiveSeconds(FakeClock& clock) : clock_(clock) {}
+    absl::StatusOr<PushStats> Wait() override {
+      clock_.SetNow(clock_.Now() + absl::Seconds(5));
+      return PushStats();
+    }
+
+   private:
+    FakeClock& clock_;
+  };
+  spec_.mutable_evaluate()->mutable_every()->set_examples(8);
+  runner_.defers = true;
+  client_.start = [&] { return std::make_unique<FiveSeconds>(clock_); };
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  EXPECT_EQ(summary.step_seconds.wait, 5);
+  EXPECT_EQ(summary.step_seconds.compute, 0);
+}
+
 }  // namespace
 }  // namespace weir
