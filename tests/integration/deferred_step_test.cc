@@ -144,6 +144,54 @@ TEST_P(DeferredStep, ThatMinimizesEqualsBackwardAndStepBitForBit) {
   EXPECT_EQ(minimized.values, waited.values);
 }
 
+// The head's loss is of what the body gives, so that its backward pass could fill the body's
+// gradients too; and both have some before it.
+class HeadThroughBody final : public Replica {
+ public:
+  explicit HeadThroughBody(ReplicaContext& context)
+      : minimizes_(context.options().Get("how", std::string("step")) == "minimize"),
+        body_(context.Add("body", torch::nn::Linear(64, 4))),
+        head_(context.Add("head", torch::nn::Linear(4, 4))),
+        of_body_(context.WrapOptimizer("body", body_->parameters(), Options())),
+        of_head_(context.WrapOptimizer("head", head_->parameters(), Options())) {}
+
+  Nest Train(StepContext&, const Nest& batch) override {
+    const torch::Tensor scores = body_(batch["image"].flatten(1));
+    const torch::Tensor loss = LossOf(head_(scores), batch);
+    (body_->weight.sum() + head_->weight.sum()).backward();
+    const torch::Tensor before = body_->weight.grad().clone();
+    if (minimizes_) {
+      of_head_.Minimize(loss);
+      Expect(body_->weight.grad().equal(before), "the gradients of others stay as they are");
+      Expect(!body_->bias.grad().defined(), "the gradients of others are not filled");
+    } else {
+      of_head_.ZeroGrad();
+      loss.backward();
+      of_head_.Step();
+    }
+    of_body_.ZeroGrad();
+    LossOf(body_(batch["image"].flatten(1)), batch).backward();
+    of_body_.Step();
+    return {};
+  }
+
+ private:
+  static torch::optim::SGDOptions Options() { return torch::optim::SGDOptions(0.05); }
+
+  const bool minimizes_;
+  torch::nn::Linear body_, head_;
+  Optimizer of_body_, of_head_;
+};
+
+TEST_P(DeferredStep, ThatMinimizesForgetsItsOwnGradientsAndLeavesThoseOfOthersAlone) {
+  v1::JobSpec stepped = Job(GetParam());
+  v1::JobSpec minimizing = Job(GetParam(), "minimize");
+  for (v1::JobSpec* spec : {&stepped, &minimizing}) spec->clear_evaluate();
+  WEIR_ASSERT_OK_AND_ASSIGN(const Trained waited, Train<HeadThroughBody>(stepped));
+  WEIR_ASSERT_OK_AND_ASSIGN(const Trained minimized, Train<HeadThroughBody>(minimizing));
+  EXPECT_EQ(minimized.values, waited.values);
+}
+
 TEST_P(DeferredStep, TellsLaterOfAGradientThatIsNotFinite) {
   for (const char* how : {"deferred", "minimize"}) {
     v1::JobSpec spec = Job(GetParam(), how);

@@ -182,6 +182,17 @@ TEST(OptimizerOptions, OfAParameterGroupAreRefusedWhereTheyAreOfAnotherClass) {
                         AllOf(HasSubstr("optimizer \"sgd\""), HasSubstr("parameter group 1"))));
 }
 
+TEST(OptimizerOptions, OfAParameterThatHasAnOptimizerAreRefusedByItsName) {
+  const Net::Wrap twice = [](ReplicaContext& context, torch::nn::Sequential& net) {
+    const torch::optim::SGDOptions options(0.1);
+    context.WrapOptimizer("sgd", net->parameters(), options);
+    return context.WrapOptimizer("other", net->ptr(1)->parameters(), options);
+  };
+  EXPECT_THAT(Create({}, twice).status(),
+              HasStatus(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("m/bn.weight has an optimizer already")));
+}
+
 TEST(OptimizerOptions, NameOnlyWhatThereIs) {
   EXPECT_THAT(Create({{"sgd", FromJob({"bias", "biass"})}}).status(),
               HasStatus(absl::StatusCode::kInvalidArgument,
