@@ -42,7 +42,7 @@ bool ClientUpdates::IsMade(uint32_t group) const {
 PushOptions ClientUpdates::OptionsOf(uint32_t group, double weight) {
   PushOptions options = NextOptions(group);
   options.weight = weight / full_weight_;
-  options.examples = place_.examples;
+  options.examples = asked_[group] > 1 ? 0 : place_.examples;  // a step's examples count once
   options.consumed = place_.consumed;
   return options;
 }

@@ -141,5 +141,17 @@ TEST_F(OwnLoop, WhatFallsDueWithinATurnOfTheLoopIsDoneBetweenTurns) {
   EXPECT_THAT(calls_, AllOf(Contains("pull 3"), Not(Contains("pull 1")), Not(Contains("pull 2")),
                             Not(Contains("pull 4")), Not(Contains("pull 5"))));
 }
+// Schedules and checkpoints go by them.
+TEST_F(OwnLoop, SeveralUpdatesOfAGroupInAStepCountItsExamplesOnce) {
+  runner_.updates_a_step = 3;
+  WEIR_ASSERT_OK_AND_ASSIGN(const RunSummary summary, Run());
+  uint64_t examples = 0;
+  for (const PushOptions& push : client_.pushes) {
+    if (push.group == 1) examples += push.examples;
+  }
+  EXPECT_EQ(examples, summary.examples);
+  EXPECT_GT(examples, 0u);
+}
+
 }  // namespace
 }  // namespace weir
