@@ -19,7 +19,7 @@
 #include "cli/reports.h"
 #include "cli/unknown_word.h"
 #include "common/clock.h"
-#include "common/log_level_flag.h"
+#include "common/command_line.h"
 #include "common/logging.h"
 #include "rpc/protocol.h"
 

@@ -140,6 +140,7 @@ JobInfo RemoteJobSession::Info() const {
 
 absl::Status RemoteJobSession::CheckGoingOn(const JobInfo& info) const {
   WEIR_RETURN_IF_ERROR(CheckNotEnded(*view_));
+  if (IsNotAMember(ended_)) return ended_;
   if (!ended_.ok()) return NotAMember(worker_, ended_.message());
   if (was_member_ && !info.member) return NotAMember(worker_, "the job's view no longer has it");
   return absl::OkStatus();

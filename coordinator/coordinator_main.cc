@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "checkpoint/manifest_store.h"
 #include "common/clock.h"
+#include "common/command_line.h"
 #include "common/executor.h"
 #include "common/file_system.h"
-#include "common/log_level_flag.h"
 #include "common/logging.h"
 #include "common/random_id.h"
 #include "common/shutdown_signal.h"
@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
   CLI::App app("The coordinator of a Weir cluster.", "weir-coordinator");
   app.set_version_flag("--version", weir::kBuild);
   weir::AddFlags(app, flags);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = weir::ParseCommandLine(app, argc, argv)) return *code;
   weir::SetUpLogging("weir-coordinator", flags.log_level);
   weir::RouteGrpcLog();
   return weir::RunDaemon(flags);

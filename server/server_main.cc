@@ -12,9 +12,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/allocator.h"
+#include "common/command_line.h"
 #include "common/file_system.h"
 #include "common/host_name.h"
-#include "common/log_level_flag.h"
 #include "common/logging.h"
 #include "common/notification.h"
 #include "common/random_id.h"
@@ -250,7 +250,7 @@ int main(int argc, char** argv) {
   CLI::App app("A parameter server of Weir.", "weir-server");
   app.set_version_flag("--version", weir::kBuild);
   weir::AddFlags(app, flags);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = weir::ParseCommandLine(app, argc, argv)) return *code;
   weir::SetUpLogging("weir-server", flags.log_level);
   weir::RouteGrpcLog();
   return weir::RunServer(flags);

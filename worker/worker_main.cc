@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "common/allocator.h"
-#include "common/log_level_flag.h"
+#include "common/command_line.h"
 #include "common/logging.h"
 #include "rpc/channels.h"
 #include "worker/embedded/local_job.h"
@@ -190,11 +190,7 @@ int WorkerMain(int argc, char** argv, const ModelRegistry& models) {
   const std::string program = std::filesystem::path(argv[0]).filename();
   CLI::App app("Trains one worker's share of a job.", program);
   Declare(app, flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(WorkerExit::kBadJob);
-  }
+  if (const std::optional<int> code = ParseCommandLine(app, argc, argv)) return *code;
   if (!flags.local && flags.coordinator.empty() && !flags.check && !flags.print_job) {
     std::cerr << program << ": give --coordinator HOST:PORT or --local\n";
     return static_cast<int>(WorkerExit::kBadJob);

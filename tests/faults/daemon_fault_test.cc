@@ -128,6 +128,16 @@ TEST_F(DaemonFault, APortInUseIsOneClearLineAndExitStatusOne) {
   }
 }
 
+TEST_F(DaemonFault, AWrongCommandLineIsSaidAndEndsWithStatusTwo) {
+  StartCluster(0);
+  for (const char* program : {"weir-coordinator", "weir-server"}) {
+    WEIR_ASSERT_OK(cluster_->StartProgram(program, program, {"--lissen", "127.0.0.1:0"}));
+    WEIR_ASSERT_OK_AND_ASSIGN(const ExitState state, cluster_->WaitForExit(program, kSoon));
+    EXPECT_EQ(state.code, 2);
+    EXPECT_THAT(cluster_->Output(program), HasSubstr("Run with --help"));
+  }
+}
+
 TEST_F(DaemonFault, DaemonsAskedToEndDoSoWithStatusZero) {
   StartCluster(1);
   for (const char* name : {"server-0", "coordinator"}) {
