@@ -2,7 +2,10 @@
 #include "cli/loss_curve.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "cli/child_process.h"
 #include "cli/text_file.h"
 #include "common/status_macros.h"
@@ -22,19 +26,49 @@ using nlohmann::json;
 
 constexpr absl::Duration kDrawTimeout = absl::Seconds(60);
 
-std::string NumberOrNan(const json& point, const char* key) {
+using Row = std::vector<double>;  // epoch, then values; NaN: not there
+
+double NumberOrNan(const json& point, const char* key) {
   const auto value = point.find(key);
-  return value != point.end() && value->is_number() ? absl::StrCat(value->get<double>()) : "nan";
+  return value != point.end() && value->is_number() ? value->get<double>()
+                                                    : std::numeric_limits<double>::quiet_NaN();
 }
 
-using Points = std::vector<std::pair<double, std::string>>;  // epoch, line
-
-std::string Sorted(Points points) {
+void SortByEpoch(std::vector<Row>& rows) {
   // Several workers write in turn.
-  std::stable_sort(points.begin(), points.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.front() < b.front(); });
+}
+
+// Of the numbers that are there.
+double MeanOf(absl::Span<const Row> rows, size_t column) {
+  double sum = 0;
+  int count = 0;
+  for (const Row& row : rows) {
+    if (std::isnan(row[column])) continue;
+    sum += row[column];
+    ++count;
+  }
+  return count > 0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
+}
+
+// Every `workers` rows are one, their mean: else the line goes up and down between them.
+std::vector<Row> MeansOver(size_t workers, const std::vector<Row>& rows) {
+  std::vector<Row> means;
+  for (size_t first = 0; first < rows.size(); first += workers) {
+    const auto block = absl::MakeConstSpan(rows).subspan(first, workers);
+    Row mean;
+    for (size_t column = 0; column < rows[first].size(); ++column) {
+      mean.push_back(MeanOf(block, column));
+    }
+    means.push_back(std::move(mean));
+  }
+  return means;
+}
+
+std::string Lines(const std::vector<Row>& rows) {
   std::string text;
-  for (const auto& point : points) absl::StrAppend(&text, point.second, "\n");
+  for (const Row& row : rows) absl::StrAppend(&text, absl::StrJoin(row, " "), "\n");
   return text;
 }
 
@@ -62,22 +96,26 @@ std::string Script(const std::string& points, const std::string& picture,
 }  // namespace
 
 std::string CurvePoints(const std::string& metrics_jsonl) {
-  Points training;
-  Points tests;
+  std::vector<Row> training;
+  std::vector<Row> tests;
+  std::set<double> workers;
   for (absl::string_view line : absl::StrSplit(metrics_jsonl, '\n')) {
     const json point = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-    const std::string epoch = point.is_object() ? NumberOrNan(point, "epoch") : "nan";
-    if (epoch == "nan") continue;
-    const double x = point["epoch"].get<double>();
+    if (!point.is_object()) continue;
+    const double epoch = NumberOrNan(point, "epoch");
+    if (std::isnan(epoch)) continue;
     if (point.contains("loss")) {
-      training.emplace_back(x, absl::StrCat(epoch, " ", NumberOrNan(point, "loss"), " ",
-                                            NumberOrNan(point, "accuracy")));
+      training.push_back({epoch, NumberOrNan(point, "loss"), NumberOrNan(point, "accuracy")});
+      workers.insert(point.value("worker", 0.0));
     }
     if (point.contains("test_accuracy")) {
-      tests.emplace_back(x, absl::StrCat(epoch, " ", NumberOrNan(point, "test_accuracy")));
+      tests.push_back({epoch, NumberOrNan(point, "test_accuracy")});
     }
   }
-  return absl::StrCat(Sorted(std::move(training)), "\n\n", Sorted(std::move(tests)));
+  SortByEpoch(training);
+  SortByEpoch(tests);
+  return absl::StrCat(Lines(MeansOver(std::max<size_t>(1, workers.size()), training)), "\n\n",
+                      Lines(tests));
 }
 
 absl::StatusOr<std::string> DrawLossCurve(const std::string& folder, const CurveOptions& options) {

@@ -4,6 +4,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -33,6 +34,10 @@ std::string Silence(uint64_t silent_ms) {
 
 std::string Decimal(double value) {
   return absl::StrFormat("%.4g", value);
+}
+
+uint64_t Whole(double rate) {
+  return static_cast<uint64_t>(std::llround(std::max(0.0, rate)));
 }
 
 std::string WaitsFor(const v1::WorkerStatus& worker) {
@@ -129,9 +134,10 @@ std::string JobReport(const v1::JobStatus& job) {
   for (const v1::WorkerStatus& worker : job.workers()) {
     const v1::Progress& progress = worker.progress();
     workers.AddRow({absl::StrCat(worker.rank()), worker.host(), HumanCount(progress.step()),
-                    HumanCount(progress.examples()), Decimal(progress.samples_per_second()),
-                    Decimal(progress.staleness()), WaitsFor(worker),
-                    absl::StrCat(worker.sync_group()), Silence(worker.silent_ms())});
+                    HumanCount(progress.examples()),
+                    HumanCount(Whole(progress.samples_per_second())), Decimal(progress.staleness()),
+                    WaitsFor(worker), absl::StrCat(worker.sync_group()),
+                    Silence(worker.silent_ms())});
   }
   return absl::StrCat(table.ToString(), "\n",
                       workers.empty() ? "No workers.\n" : workers.ToString(), "\n",

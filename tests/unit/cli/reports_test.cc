@@ -182,7 +182,9 @@ TEST(Reports, AJobSaysWhoWaitsForWhomInWhichGroupAndWhatCameLate) {
   worker.add_waits_for(2);
   worker.add_waits_for(3);
   worker.set_sync_group(1);
-  EXPECT_THAT(JobReport(job), AllOf(HasSubstr("WAITS FOR  GROUP"), HasSubstr("rank 2, 3      1")));
+  worker.mutable_progress()->set_samples_per_second(11339.6);
+  EXPECT_THAT(JobReport(job), AllOf(HasSubstr("WAITS FOR  GROUP"), HasSubstr("rank 2, 3      1"),
+                                    HasSubstr("11,340")));
   job.mutable_view()->mutable_spec()->mutable_regime()->set_kind(v1::REGIME_SYNC);
   job.mutable_view()->mutable_spec()->mutable_regime()->set_backup_workers(1);
   job.set_late_pushes(17);
@@ -236,6 +238,15 @@ TEST(LossCurve, PointsAreInTheOrderOfEpochsAndBrokenLinesArePassedOver) {
                         "{\"note\": 1}\n"
                         "{\"epoch\": 2, \"lo"),
             "0.25 1 nan\n0.5 0.5 0.25\n\n\n1 0.75\n");
+}
+
+TEST(LossCurve, WorkersAreOneLineTheirMean) {
+  EXPECT_EQ(CurvePoints("{\"worker\": 0, \"epoch\": 0.25, \"loss\": 2, \"accuracy\": 0.5}\n"
+                        "{\"worker\": 1, \"epoch\": 0.75, \"loss\": 3, \"accuracy\": 0.25}\n"
+                        "{\"worker\": 1, \"epoch\": 1, \"loss\": 1}\n"
+                        "{\"worker\": 0, \"epoch\": 2, \"loss\": 0.5, \"accuracy\": 0.75}\n"
+                        "{\"worker\": 0, \"epoch\": 3, \"loss\": 0.25, \"accuracy\": 1}\n"),
+            "0.5 2.5 0.375\n1.5 0.75 0.75\n3 0.25 1\n\n\n");
 }
 
 TEST(ResolvedJob, NameWorkersAndRegimeAreRead) {
