@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/local_optimizer.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 #include <torch/utils.h>
@@ -11,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "weir/step_error.h"
+#include "worker/libtorch_names.h"
 
 namespace weir {
 namespace {
@@ -21,14 +21,13 @@ constexpr double kMostExact = 9007199254740992;  // 2^53: whole numbers up to it
 // It computes outside of autocast, as an optimizer does.
 class WithoutAutocast {
  public:
-  WithoutAutocast()
-      : cpu_(at::autocast::is_cpu_enabled()), accelerator_(at::autocast::is_enabled()) {
-    at::autocast::set_cpu_enabled(false);
-    at::autocast::set_enabled(false);
+  WithoutAutocast() : cpu_(AutocastIsOn(at::kCPU)), accelerator_(AutocastIsOn(at::kCUDA)) {
+    SetAutocast(at::kCPU, false);
+    SetAutocast(at::kCUDA, false);
   }
   ~WithoutAutocast() {
-    at::autocast::set_cpu_enabled(cpu_);
-    at::autocast::set_enabled(accelerator_);
+    SetAutocast(at::kCPU, cpu_);
+    SetAutocast(at::kCUDA, accelerator_);
   }
   WithoutAutocast(const WithoutAutocast&) = delete;
   WithoutAutocast& operator=(const WithoutAutocast&) = delete;
@@ -135,11 +134,6 @@ void LocalOptimizer::Learn() {
   }
 }
 
-// LibTorch's own name of what is kept for a parameter.
-std::string LocalOptimizer::KeyOf(const torch::Tensor& parameter) {
-  return c10::guts::to_string(parameter.unsafeGetTensorImpl());
-}
-
 void LocalOptimizer::TryStep() {
   std::vector<torch::Tensor> before;
   Gradients zeros;
@@ -157,7 +151,7 @@ std::vector<LocalOptimizer::Values> LocalOptimizer::Read() const {
   torch::serialize::OutputArchive written;
   std::vector<bool> there;
   for (const Parameter& parameter : parameters_) {
-    const auto state = optimizer_->state().find(KeyOf(parameter.tensor));
+    const auto state = optimizer_->state().find(StateKeyOf(parameter.tensor));
     there.push_back(state != optimizer_->state().end());
     if (!there.back()) continue;
     torch::serialize::OutputArchive of_parameter(written.compilation_unit());
@@ -183,7 +177,7 @@ void LocalOptimizer::Plan(const std::vector<Values>& values) {
   size_t known = 0;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
-    const auto state = optimizer_->state().find(KeyOf(parameter.tensor));
+    const auto state = optimizer_->state().find(StateKeyOf(parameter.tensor));
     if (state == optimizer_->state().end()) continue;
     ++known;
     parameter.sample = state->second->clone();
@@ -275,7 +269,7 @@ void LocalOptimizer::Load() {
     read.read(absl::StrCat("p", i), of_parameter);
     auto state = parameters_[i].sample->clone();
     state->serialize(of_parameter);
-    optimizer_->state()[KeyOf(parameters_[i].tensor)] = std::move(state);
+    optimizer_->state()[StateKeyOf(parameters_[i].tensor)] = std::move(state);
   }
 }
 

@@ -58,7 +58,6 @@ class LocalOptimizer {
     int64_t there = 0;  // among the numbers: 1 - it keeps something now
   };
 
-  static std::string KeyOf(const torch::Tensor& parameter);
   std::vector<Values> Read() const;
   void TryStep();
   void Learn();

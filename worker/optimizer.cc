@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/optimizer.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/utils.h>
 
 #include <set>
@@ -10,6 +9,7 @@
 #include "common/status_macros.h"
 #include "worker/deferred_updates.h"
 #include "worker/gradient_clip.h"
+#include "worker/libtorch_names.h"
 #include "worker/local_optimizer.h"
 #include "worker/local_step.h"
 #include "worker/reduction.h"
@@ -173,7 +173,7 @@ void Optimizer::Step(StepTiming timing) {
   if (!status.ok()) throw StepError(status);
   link_->stepped = step.step + 1;
   // What autocast has made of the old weights.
-  if (at::autocast::is_cpu_enabled() || at::autocast::is_enabled()) at::autocast::clear_cache();
+  if (AutocastIsOn(at::kCPU) || AutocastIsOn(at::kCUDA)) at::autocast::clear_cache();
 }
 
 }  // namespace weir

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/torch_replica.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "worker/libtorch_names.h"
 #include "worker/local_step.h"
 #include "worker/target.h"
 
@@ -18,18 +18,17 @@ class Bf16 {
  public:
   explicit Bf16(bool on) : on_(on) {
     if (!on_) return;
-    at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
-    at::autocast::set_autocast_gpu_dtype(at::kBFloat16);
-    at::autocast::set_cpu_enabled(true);
-    at::autocast::set_enabled(true);
+    for (const at::DeviceType device : {at::kCPU, at::kCUDA}) {
+      SetAutocastType(device, at::kBFloat16);
+      SetAutocast(device, true);
+    }
     at::autocast::increment_nesting();
   }
   ~Bf16() {
     if (!on_) return;
     // The weights that it has cast are old from here on.
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_cpu_enabled(false);
-    at::autocast::set_enabled(false);
+    for (const at::DeviceType device : {at::kCPU, at::kCUDA}) SetAutocast(device, false);
   }
   Bf16(const Bf16&) = delete;
   Bf16& operator=(const Bf16&) = delete;

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "worker/libtorch_names.h"
+
 namespace weir {
 
 struct LambOptions : public torch::optim::OptimizerCloneableOptions<LambOptions> {
@@ -64,7 +66,7 @@ class Lamb : public torch::optim::Optimizer {
 
  private:
   void Update(const LambOptions& options, torch::Tensor& parameter) {
-    auto& known = state_[c10::guts::to_string(parameter.unsafeGetTensorImpl())];
+    auto& known = state_[StateKeyOf(parameter)];
     if (known == nullptr) {
       auto fresh = std::make_unique<LambParamState>();
       fresh->mean(torch::zeros_like(parameter)).square(torch::zeros_like(parameter));

@@ -14,6 +14,7 @@
 
 #include "tests/support/lamb.h"
 #include "tests/support/status_matchers.h"
+#include "worker/libtorch_names.h"
 #include "worker/torch_replica.h"
 
 namespace weir {
@@ -141,8 +142,8 @@ class Silent final : public torch::optim::Optimizer {
   Silent(const Tensors& parameters, bool of_parameters)
       : Optimizer(parameters, std::make_unique<LambOptions>()), of_parameters_(of_parameters) {}
   torch::Tensor step(LossClosure = nullptr) override {
-    const auto key = c10::guts::to_string(param_groups_[0].params()[0].unsafeGetTensorImpl());
-    state_[of_parameters_ ? key : "all"] = std::make_unique<SilentState>();
+    const OptimizerStateKey key = StateKeyOf(param_groups_[0].params()[0]);
+    state_[of_parameters_ ? key : OptimizerStateKey()] = std::make_unique<SilentState>();
     return {};
   }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters of every kind: each trains as it does in LibTorch alone, or is refused by name.
-#include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
 #include <torch/cuda.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -15,6 +14,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/worker/sine_images.h"
 #include "weir/replicator.h"
+#include "worker/libtorch_names.h"
 #include "worker/torch_runner.h"
 
 namespace weir {
@@ -318,7 +318,7 @@ TEST(Parameters, StayF32WhereStepsComputeInBf16) {
   }
   EXPECT_FALSE(torch::equal(trained[0], trained[1]));
   EXPECT_TRUE(torch::allclose(trained[0], trained[1], 5e-2, 5e-3));
-  EXPECT_FALSE(at::autocast::is_cpu_enabled());
+  EXPECT_FALSE(AutocastIsOn(at::kCPU));
 }
 
 TEST(Parameters, OnAcceleratorsThatAreNotThereAreRefused) {
