@@ -60,8 +60,9 @@ void WriteIdx(const std::string& folder, const std::string& set, uint32_t exampl
 
 class TrainingBench {
  public:
-  TrainingBench(std::string folder, int turns, LoopbackCluster& cluster)
-      : folder_(std::move(folder)), turns_(turns), cluster_(cluster) {
+  // `steps`: of each run; 0: as the workload has them.
+  TrainingBench(std::string folder, int turns, int steps, LoopbackCluster& cluster)
+      : folder_(std::move(folder)), turns_(turns), steps_(steps), cluster_(cluster) {
     WriteIdx(folder_, "train", 8192);
     WriteIdx(folder_, "test", 64);
   }
@@ -71,7 +72,10 @@ class TrainingBench {
         "| model | batch | plain samples/s | local samples/s | of plain | "
         "remote samples/s | of plain |\n");
     std::printf("| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n");
-    for (const Workload& workload : kWorkloads) WEIR_RETURN_IF_ERROR(Run(workload));
+    for (Workload workload : kWorkloads) {
+      if (steps_ > 0) workload.steps = steps_;
+      WEIR_RETURN_IF_ERROR(Run(workload));
+    }
     return absl::OkStatus();
   }
 
@@ -131,13 +135,14 @@ class TrainingBench {
 
   const std::string folder_;
   const int turns_;
+  const int steps_;
   LoopbackCluster& cluster_;
   int runs_ = 0;
 };
 
-absl::Status Run(int turns) {
+absl::Status Run(int turns, int steps) {
   WEIR_ASSIGN_OR_RETURN(const auto cluster, LoopbackCluster::Start(1));
-  return TrainingBench(cluster->folder(), turns, *cluster).RunAll();
+  return TrainingBench(cluster->folder(), turns, steps, *cluster).RunAll();
 }
 
 }  // namespace
@@ -145,8 +150,11 @@ absl::Status Run(int turns) {
 
 int main(int argc, char** argv) {
   int turns = 5;
+  int steps = 0;
   CLI::App app("Training beside a plain LibTorch loop");
   app.add_option("--turns", turns)->capture_default_str();
+  app.add_option("--steps", steps, "Of each run; 0: as the workload has them")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   // The same for all: one computing thread, and none that spins.
   for (const auto& [name, value] :
@@ -154,7 +162,7 @@ int main(int argc, char** argv) {
         std::pair("OMP_WAIT_POLICY", "PASSIVE"), std::pair("GOMP_SPINCOUNT", "0")}) {
     setenv(name, value, 1);
   }
-  const absl::Status status = weir::bench::Run(turns);
+  const absl::Status status = weir::bench::Run(turns, steps);
   if (status.ok()) return 0;
   std::fprintf(stderr, "training_bench: %s\n", status.ToString().c_str());
   return 1;

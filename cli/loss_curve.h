@@ -10,8 +10,8 @@ namespace weir {
 
 // The points of a run's metrics.jsonl (one JSON object a line) for gnuplot, in the order of epochs:
 // lines "epoch loss accuracy", each the mean of as many points as there are workers, and, two empty
-// lines below them, lines "epoch test_accuracy"; "nan" for a number that is not there. Lines that are no such object, like a last one cut short, are
-// passed over.
+// lines below them, lines "epoch test_accuracy"; "nan" for a number that is not there. Lines that
+// are no such object, like a last one cut short, are passed over.
 std::string CurvePoints(const std::string& metrics_jsonl);
 
 struct CurveOptions {

@@ -4,8 +4,10 @@
 
 usage: check_kubernetes.py ROOT BIN_FOLDER
 Every flag that a container passes must be in its program's --help, every port that is dialled or
-probed must be one that something listens on, and as many pods must run as the job has workers. Exits 77 (skipped) where kubectl is absent.
+probed must be one that something listens on, and as many pods must run as the job has workers.
+Exits 77 (skipped) where kubectl is absent, or older than 1.22, whose kustomize has no "labels".
 """
+import json
 import pathlib
 import re
 import shutil
@@ -24,6 +26,12 @@ WORKERS = re.compile(r"^    workers: (\d+)", re.M)  # in the job file of the con
 def render(folder):
     return subprocess.run(["kubectl", "kustomize", str(folder)], check=True, capture_output=True,
                           text=True, timeout=60).stdout
+
+
+def kubectl_minor():
+    said = subprocess.run(["kubectl", "version", "--client", "-o", "json"], check=True,
+                          capture_output=True, text=True, timeout=60).stdout
+    return int(re.match(r"\d+", json.loads(said)["clientVersion"]["minor"])[0])
 
 
 def help_of(program):
@@ -60,6 +68,9 @@ def main():
     root, bin_folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     if not shutil.which("kubectl"):
         print("skipped: kubectl is not installed")
+        return SKIPPED
+    if kubectl_minor() < 22:
+        print("skipped: kubectl is older than 1.22")
         return SKIPPED
     manifests = []
     for folder in ("base", "worker"):

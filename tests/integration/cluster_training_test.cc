@@ -115,6 +115,15 @@ TEST_F(ClusterTraining, OneWorkerOnServersEqualsALocalJobBitForBitWithAdamAndACo
   EXPECT_EQ(remote.manifest.step(), 39u);
 }
 
+TEST_F(ClusterTraining, OneWorkerOnServersEqualsALocalJobBitForBitWithAdamW) {
+  StartCluster(2);
+  const Settings settings = {"optimizers={adamw: {learning_rate: 0.01, weight_decay: 0.1}}"};
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto local, TrainLocally(settings));
+  WEIR_ASSERT_OK_AND_ASSIGN(const auto remote, Train("remote", 1, settings));
+  EXPECT_EQ(Difference(remote, local), "");
+  EXPECT_EQ(remote.manifest.step(), 39u);
+}
+
 TEST_F(ClusterTraining, TwoWorkersInSyncEqualOneProcessWithTwiceTheBatch) {
   StartCluster(2);
   WEIR_ASSERT_OK_AND_ASSIGN(const auto alone, TrainLocally({"data.batch.per_replica=16"}));

@@ -232,6 +232,8 @@ TEST_F(ServerRpcTest, GradientThatIsNotFiniteIsNamedAndChangesNothing) {
   const absl::Status status = Push(PushOf(1), PayloadOf(gradient)).status();
   EXPECT_TRUE(IsNotFinite(status)) << status;
   EXPECT_THAT(status, HasStatus(absl::StatusCode::kInvalidArgument, HasSubstr("'w'")));
+  WEIR_ASSERT_OK_AND_ASSIGN(const PullResult pulled, Pull());
+  EXPECT_THAT(FloatsOf(pulled.payload), Each(10.0f));
 }
 
 TEST_F(ServerRpcTest, PayloadOfTheWrongSizeIsRefusedAndChangesNothing) {
