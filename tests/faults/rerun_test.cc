@@ -3,14 +3,11 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/faults/run_fixture.h"
-#include "tests/support/process_cluster.h"
-#include "tests/support/saved_checkpoint.h"
 
 namespace weir {
 namespace {
@@ -122,34 +119,6 @@ TEST_F(RunTest, AKilledRunGoesBackOnceToTheCheckpointThatIsNamed) {
   EXPECT_THAT(output, Not(HasSubstr("resumes from " + id)));
   again->Signal(SIGKILL);
   EXPECT_TRUE(again->WaitFor(Clock::Real(), absl::Seconds(30)));
-}
-
-// Coordinator, servers and workers die at some step of two replicas' in each of two workers, whose
-// gradients are what dropout has left of the batch.
-TEST_F(RunTest, AKilledRunWithDropoutThatGoesOnEndsBitForBitWhereOneThatIsNotKilledDoes) {
-  WriteJob(absl::StrReplaceAll(
-               kJob, {{"{builtin: mlp, options: {hidden: [32]}}",
-                       "{replica: probe, options: {step: dropout}}"},
-                      {"optimizers: {adam: {learning_rate: 0.01}}", "replicas_per_worker: 2"},
-                      {"regime: async", "regime: sync"},
-                      {"epochs: 3", "epochs: 30"}}) +
-           "deterministic: true\nresume: auto\ncheckpoint: {every: 10 steps, keep: 1000}\n");
-  const std::vector<std::string> flags = {"--program", ProcessCluster::Program("probe-replica"),
-                                          "--servers", "2"};
-  const auto saved = [&] {
-    return ReadSavedCheckpoint(folder_ + "/runs/tiny/cluster/coordinator", "tiny");
-  };
-  KillWithCheckpoints(*Start(flags), 2);
-  const Answer resumed = Run(flags);
-  ASSERT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("resumes from "));
-  WEIR_ASSERT_OK_AND_ASSIGN(const SavedCheckpoint with_a_kill, saved());
-  std::filesystem::remove_all(folder_ + "/runs");
-  const Answer whole = Run(flags);
-  ASSERT_EQ(whole.code, 0) << whole.output;
-  EXPECT_THAT(whole.output, Not(HasSubstr("resumes from ")));
-  WEIR_ASSERT_OK_AND_ASSIGN(const SavedCheckpoint without, saved());
-  EXPECT_EQ(Difference(with_a_kill, without), "");
 }
 
 }  // namespace
